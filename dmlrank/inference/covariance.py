@@ -544,6 +544,15 @@ def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     return np.asarray(mapped)
 
 
+def joint_shares(blocks: Sequence[Covariance]) -> WinShares | None:
+    """Return what limits of the shares of several results together need; None where one of them has none."""
+    shares = [block.shares for block in blocks if block.shares is not None]
+    if len(shares) < len(blocks):
+        return None
+    low, high = (np.concatenate([getattr(each, end) for each in shares]) for end in ("low", "high"))
+    return WinShares(low, high, min(each.df for each in shares))
+
+
 def joint_covariance(
     matrix: FloatArray,
     blocks: Sequence[Covariance],
@@ -553,11 +562,6 @@ def joint_covariance(
 ) -> Covariance:
     """Return a joint covariance, (d, d), with what limits need of each result; ``orders``: see ``side_by_side``."""
     means = [block.means for block in blocks if block.means is not None]
-    shares = [block.shares for block in blocks if block.shares is not None]
-    all_shares = None
-    if len(shares) == len(blocks):
-        low, high = (np.concatenate([getattr(each, end) for each in shares]) for end in ("low", "high"))
-        all_shares = WinShares(low, high, min(each.df for each in shares))
     have_own_df = any(block.of_scores is not None for block in blocks)
     return Covariance(
         matrix,
@@ -570,7 +574,7 @@ def joint_covariance(
         of_scores=np.concatenate([np.broadcast_to(block._df(), len(block.matrix)) for block in blocks])
         if have_own_df
         else None,
-        shares=all_shares,
+        shares=joint_shares(blocks),
     )
 
 
