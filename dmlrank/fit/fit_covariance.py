@@ -136,7 +136,7 @@ def clustered_covariance(
 
 
 def shares_of(
-    state: FitState, influence: CentredSums, covariance: Covariance, limits: tuple[float, float]
+    state: FitState, influence: InfluenceFunction, covariance: Covariance, limits: tuple[float, float]
 ) -> WinShares | None:
     """Return what limits of win shares between ``limits`` need; None where these are infinite."""
     df, is_random = covariance.df, not state.units.clusters and state.units.task is None

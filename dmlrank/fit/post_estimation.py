@@ -44,6 +44,7 @@ _NULL_SEED = 20
 
 def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[FloatArray, Covariance]:
     """Estimate the win probability of ``item`` against ``opponent``, (1,), with the estimator of the fit."""
+    influence: InfluenceFunction
     estimates = None
     if state.likelihood:
         from .direct_fits import win_probability_influence

@@ -263,7 +263,8 @@ class WinShares:
     @classmethod
     def between(cls, limits: tuple[float, float], size: int, df: float) -> WinShares | None:
         """Return what limits of scores between the same ``limits`` need; None where these are infinite."""
-        return cls(*np.outer(limits, np.ones(size)), df) if np.isfinite(limits).all() else None
+        low, high = np.outer(limits, np.ones(size))
+        return cls(low, high, df) if np.isfinite(limits).all() else None
 
     def combined(self, matrix: ContrastMatrix) -> WinShares:
         """Return the possible values of contrasts, (J, d)."""

@@ -287,8 +287,8 @@ def win_probability_of(
     sequence, error = estimates.sequence, covariance.std_errors
     critical = covariance.from_normal(normal_critical(alpha / 2)) if sequence is None else sequence.critical()
     low, high = covariance.law(share, error).limits(critical)
-    numbers = map(float, np.concatenate([share, error, low, high]))
-    return WinProbability(first, second, *numbers, alpha, sequence)
+    estimate, std_error, lower, upper = (float(number[0]) for number in (share, error, low, high))
+    return WinProbability(first, second, estimate, std_error, lower, upper, alpha, sequence)
 
 
 def _why_no_share(estimates: Estimates, state: FitState | None, j: int, k: int) -> str:
