@@ -134,7 +134,7 @@ class JointResults(Summarised):
         """
         joint, max_t = self.joint, self.joint.max_t
         critical = max_t.critical(alpha_or_default(alpha, joint.alpha), method)
-        low, high = joint.covariance.law(joint.estimate, joint.covariance.std_errors).limits(critical)
+        low, high = joint.covariance.law(joint.estimate).limits(critical)
         limits = pd.DataFrame({"lower": low, "upper": high}, index=joint.index)
         limits[self._is_unseen] = np.nan
         return limits
