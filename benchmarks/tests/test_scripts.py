@@ -86,14 +86,21 @@ def test_programs_estimate_the_scores_that_were_drawn(load_benchmark, program):
     low, high = peers.PEERS[program][0](battles)
     np.testing.assert_allclose((low + high) / 2, truth, atol=0.1)
     assert (low < high).all()
-    assert peers.measure(program, 2_000, 4, seeds=2)["covered"] in (0.0, 0.5, 1.0)
+    assert peers.measure(program, "8,000 votes of 20", seeds=2)["covered"] in (0.0, 0.5, 1.0)
+
+
+def test_differences_of_drawn_scores_lie_in_their_intervals(load_benchmark):
+    peers = load_benchmark("peers")
+    table, truth = peers.draw_scores(400, 4, seed=2)
+    low, high = peers.dmlrank_scores(table)
+    assert ((low < truth) & (truth < high)).all()
 
 
 @pytest.mark.parametrize("what", ["questions", "plans", "scores"])
 def test_costs_are_printed(load_benchmark, capsys, ignore_warnings, what):
     costs, growth = load_benchmark("costs"), load_benchmark("growth")
     costs.WORKS[what](growth.Setting(300, 4, 5))
-    assert capsys.readouterr().out.count("CPU") >= 4
+    assert capsys.readouterr().out.count("CPU") >= 3
 
 
 def test_the_losses_of_a_search_that_is_timed_do_not_depend_on_the_rounds_whose_loss_is_computed(load_benchmark):
