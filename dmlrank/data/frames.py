@@ -300,10 +300,7 @@ def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
 def require_columns(
     names: Iterable[str], available: Sequence[str], purpose: str, advice: str = "", words: Sequence[str] = ()
 ) -> None:
-    """Check that every name is a column; raise :class:`ColumnError` for the first that is not.
-
-    ``words`` may stand in place of a column, and may be what the caller meant.
-    """
+    """Raise :class:`ColumnError` for the first name that is no column; the caller may have meant one of ``words``."""
     for name in names:
         if name not in available:
             hint = nearest(name, [*words, *available])

@@ -57,6 +57,10 @@ class Cells:
         """The item shown first and the item shown second in each cell, (m,) each."""
         return np.where(self.flipped, self.second, self.first), np.where(self.flipped, self.first, self.second)
 
+    def of(self, items: BoolArray | None) -> BoolArray:
+        """Return whether each cell has one of some items, (K,), (m,)."""
+        return np.zeros(len(self), dtype=bool) if items is None else items[self.first] | items[self.second]
+
     def only(self, chosen: BoolArray | IntArray) -> Cells:
         """Return some of the cells."""
         values = {name: getattr(self, name) for name in self.__slots__}
@@ -206,11 +210,15 @@ class PreferenceData:
         votes = np.bincount(pair, weights=self.cells.n_votes, minlength=self.n_items**2)
         return votes.astype(np.int64).reshape(self.n_items, self.n_items)
 
-    def unordered(self) -> PreferenceData:
-        """Return the same data for pairs without order: the item with the smaller code is first in every cell.
+    def contexts_beside(self, items: BoolArray | None) -> BoolArray:
+        """Return the contexts, (n,), but for those all of whose labels are of pairs with one of some items, (K,)."""
+        has_one, is_beside = self.cells.of(items), np.ones(len(self.x), dtype=bool)
+        is_beside[self.cells.context[has_one]] = False
+        is_beside[self.cells.context[~has_one]] = True
+        return is_beside
 
-        Where the items of a pair change places, "first wins" and "second wins" of its labels are exchanged.
-        """
+    def unordered(self) -> PreferenceData:
+        """Return the data for pairs without order: the smaller code is first in every cell, wins exchanged for it."""
         cells = self.cells
         is_reversed = cells.first > cells.second
         if not is_reversed.any():
@@ -228,10 +236,7 @@ class PreferenceData:
         return replace(self, vote_y=y, cells=cells)
 
     def restrict(self, items: IntArray) -> PreferenceData:
-        """Return the same contexts with only the votes that compare two of these ``items``.
-
-        Categories that occur in no such vote are left out, as if the other votes had not been read.
-        """
+        """Return the same contexts with only the votes on two of these ``items``, and the categories of these votes."""
         new_code = np.full(self.n_items, -1)
         new_code[items] = np.arange(len(items))
         first, second = new_code[self.cells.first], new_code[self.cells.second]

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from .._utils.declared_types import checked
+from .._utils.argument_checks import checked
 from ..data.arrays import number_in_cell
 from ..data.pairs_from_scores import GRADES
 from ..exceptions import DataError, OptionError, check_choice, listed, nearest, shown
@@ -306,10 +306,7 @@ def read_log(
 
 
 def files_by_kind(path: LogPath, damaged: list[str] | None = None) -> dict[str, list[Path]]:
-    """Return the files of a path by the kind of their log; those of no known kind are under the empty text.
-
-    Files that cannot be read are errors, or left out where a list of ``damaged`` ones is given, which gets the reasons.
-    """
+    """Return files by the kind of their log, empty where unknown; ``damaged``, if given, gets what cannot be read."""
     kinds: dict[str, list[Path]] = {}
     for file in log_files(path):
         try:

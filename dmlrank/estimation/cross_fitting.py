@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import in_workers, report
-from ..data.arrays import row_slices
+from ..data.arrays import BoolArray, row_slices
 from ..data.contexts import IdentityNumbers
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
@@ -517,6 +517,13 @@ class HeldOutLabels:
     def log_loss(self) -> float:
         """Log-loss per vote."""
         return log_loss(self.mu, self.votes) / float(self.cells.n_votes.sum())
+
+    def without(self, items: BoolArray | None) -> HeldOutLabels:
+        """Return the labels of pairs without any of some items, (K,)."""
+        if items is None:
+            return self
+        kept = ~self.cells.of(items)
+        return HeldOutLabels(self.mu[kept], self.cells.only(kept))
 
     @classmethod
     def of(cls, mu: MuSource, data: PreferenceData, held_out: FloatArray | None = None) -> HeldOutLabels:

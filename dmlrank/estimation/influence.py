@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from .._utils.tasks_and_threads import in_order, threads_of_fit
-from ..data.arrays import row_slices
+from ..data.arrays import BoolArray, row_slices
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional, is_moved_by_pair
 from .cross_fitting import HeldOutLabels, IdenticalContexts, MuSource
@@ -320,6 +320,16 @@ class Influence(CentredValues):
         deviation = (centred - means[stratum]) * np.sqrt(factor)[stratum][:, None]
         nothing = np.zeros_like(self.correction)
         return replace(self, value=self.estimate + deviation, correction=nothing)
+
+    def among(self, chosen: BoolArray) -> Influence:
+        """Return the influence of the same estimate, whose mean correction is taken off some contexts, (n,), alone.
+
+        Without features F(mu) is the same in all contexts. That of those with votes on models apart alone then changes
+        no variance of the others.
+        """
+        weight = chosen * (self.weight if self.copies is None else self.copies)
+        share = chosen * (self.n_contexts / weight.sum())
+        return replace(self, value=self.value + np.outer(1 - share, self.estimate - self.plugin))
 
     def given_prompts(self) -> Influence:
         """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import report
-from ..data.arrays import row_slices
+from ..data.arrays import BoolArray, row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import SMALL_CHANGE, Functional, difference_step
@@ -59,20 +59,27 @@ def has_variance_correction(score: Functional, data: PreferenceData) -> bool:
     return has_formula or n_calls * n_entries <= _CHEAP
 
 
-def relative_label_variance(labels: HeldOutLabels, around: FloatArray | None = None) -> float:
+def relative_label_variance(
+    labels: HeldOutLabels, around: FloatArray | None = None, apart: BoolArray | None = None
+) -> float:
     """Return the variance of the labels divided by the variance of one-hot labels with probabilities mu; at most one.
 
-    The variance is the sum of the squared residuals. Residuals are taken around mu, or around other probabilities,
-    ``around``, (m, C).
+    The variance is the sum of the squared residuals, but for labels of models apart, (K,). Residuals are taken around
+    mu, or around other probabilities, ``around``, (m, C).
     """
+    count = labels.cells.count * ~labels.cells.of(apart)
     residual = labels.cells.y - (labels.mu if around is None else around)
-    squares = float((labels.cells.count[:, None] * np.square(residual)).sum())
-    squares_of_one_hot = float((labels.cells.count * (1 - np.square(labels.mu).sum(axis=1))).sum())
+    squares = float((count[:, None] * np.square(residual)).sum())
+    squares_of_one_hot = float((count * (1 - np.square(labels.mu).sum(axis=1))).sum())
     return min(squares / max(squares_of_one_hot, 1e-300), 1.0)
 
 
 def pair_variance_scale(
-    labels: HeldOutLabels, propensity: FloatArray, data: PreferenceData, judge: JudgeCorrection | None = None
+    labels: HeldOutLabels,
+    propensity: FloatArray,
+    data: PreferenceData,
+    judge: JudgeCorrection | None = None,
+    apart: BoolArray | None = None,
 ) -> FloatArray:
     """Return, for each ordered pair, (K, K), the factor of J V J' in the second moment of the correction.
 
@@ -87,11 +94,11 @@ def pair_variance_scale(
     Shapes: propensity (m,).
     """
     of_labels = _mean_by_pair(labels.cells, labels.cells.count / propensity**2, data)
-    relative = relative_label_variance(labels)
+    relative = relative_label_variance(labels, None, apart)
     if judge is None:
         return of_labels * relative
     m = np.where((judge.label >= 0)[:, None], judge.m[judge.label], labels.mu)
-    around_m = relative_label_variance(labels, m)
+    around_m = relative_label_variance(labels, m, apart)
     from_verdicts = max(relative - around_m, 0.0) * _mean_by_pair(judge.cells, judge.weight**2, data)
     return of_labels * around_m + from_verdicts
 
@@ -334,7 +341,8 @@ def evaluate_identical_contexts(
     pairs = (kinds.fold[kinds.cell_kind], cells.first, cells.second)
     cell_mu, pi = unclipped[pairs], nuisances.propensity[kinds.representative]
     held_out = constant.held_out(data.cells)
-    scale = pair_variance_scale(HeldOutLabels(held_out[kinds.representative], cells), pi, data)
+    apart = next(iter(estimands.values())).apart
+    scale = pair_variance_scale(HeldOutLabels(held_out[kinds.representative], cells), pi, data, apart=apart)
     sums, square_sums = (weight_sums(kinds, weight, power) for power in (1, 2))
     fold_weight = np.bincount(kinds.fold, sums, len(unclipped))
     n_contexts = np.bincount(constant.folds.fold, data.copies, len(unclipped)).astype(np.intp)
@@ -400,7 +408,8 @@ def evaluate_contexts(
     held_out = cell_mu if constant is None else constant.held_out(data.cells)
     if any(has_variance_correction(score, data) for score in estimands.values()):
         labels = HeldOutLabels(held_out, data.cells)
-        scale = pair_variance_scale(labels, nuisances.propensity, data, nuisances.judge)
+        apart = next(iter(estimands.values())).apart
+        scale = pair_variance_scale(labels, nuisances.propensity, data, nuisances.judge, apart)
     task = _Task(estimands, data.without_names(), blocks, nuisances.floor, weight, residuals, scale)
     by_label = {name: score for name, score in estimands.items() if task.is_by_label(score)}
     values: dict[EstimandName, FloatArray] = {}

@@ -64,12 +64,15 @@ def order_effect(
 ) -> OrderEffect | None:
     """Estimate the effect of order; None where orders are by chance, or too few labels have the rarer order.
 
+    It is taken off labels of models apart, too, which have no part in its estimate.
+
     Shapes: mu (m, C), weight (n,).
     """
     cells = data.cells
     z, weights = np.where(cells.flipped, -1.0, 1.0), weight[cells.context] * cells.count
     weights = weights * graph.edges[cells.first, cells.second]
-    count = cells.count * (weights > 0)
+    has_part = (weights > 0) & ~cells.of(link.functional.apart)
+    count = cells.count * has_part
     code = cells.first * data.n_items + cells.second
     pair = np.unique(code, return_inverse=True)[1].reshape(-1)
     n_labels, balance = np.bincount(pair, count), np.bincount(pair, z * count)
@@ -84,7 +87,7 @@ def order_effect(
     n_rarer = (n_labels - np.abs(balance))[is_known].sum() / 2
     if not excess > _BY_DESIGN * np.sqrt(by_chance) or n_rarer < _ENOUGH_LABELS:
         return None
-    known = is_known[pair] & (weights > 0)
+    known = is_known[pair] & has_part
     place = (np.cumsum(is_known) - 1)[pair[known]]
     base = link.value(np.clip(link.preference(mu[known]), _EXTREME, 1 - _EXTREME))
     found = _within_pairs(y[known], base, z[known], weights[known], place, link.is_logit)

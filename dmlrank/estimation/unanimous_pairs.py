@@ -19,14 +19,14 @@ limits of the rule, because the slope of a logit would have no bound.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.arrays import row_slices
+from ..data.arrays import BoolArray, row_slices
 from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional, is_moved_by_pair
@@ -59,6 +59,7 @@ class LabelErrors:
     unit (m,): The context of each label, or its cluster where labels of a cluster depend on each other.
     n_units: Number of units over which influence values are centred; infinite where they are not centred.
     other_unit (m,): The cluster of each label in a second grouping, crossed with the first.
+    apart (K,): Models whose labels play no part in what is computed for pairs of others; None without any.
     """
 
     cells: Cells
@@ -68,13 +69,19 @@ class LabelErrors:
     unit: IntArray
     n_units: float = np.inf
     other_unit: IntArray | None = None
+    apart: BoolArray | None = None
 
     def only(self, selected: NDArray[np.bool_], factor: float = 1.0) -> LabelErrors:
         """Return the selected labels, (m,), with their weights multiplied by a factor."""
-        mu, residual, unit = self.mu[selected], self.residual[selected], self.unit[selected]
-        other_unit = None if self.other_unit is None else self.other_unit[selected]
-        weight = factor * self.weight[selected]
-        return LabelErrors(self.cells.only(selected), weight, mu, residual, unit, self.n_units, other_unit)
+        return replace(
+            self,
+            cells=self.cells.only(selected),
+            weight=factor * self.weight[selected],
+            mu=self.mu[selected],
+            residual=self.residual[selected],
+            unit=self.unit[selected],
+            other_unit=None if self.other_unit is None else self.other_unit[selected],
+        )
 
     def units_by_pair(self, pair: IntArray, size: int) -> tuple[IntArray, FloatArray]:
         """Count each pair's units, (size,), and sum the squares of the units' weights, (size,).
@@ -272,12 +279,17 @@ def find_unanimous_pairs(
     first, second = np.divmod(codes, n_items)
     gap = label @ np.subtract(weights.first, weights.second)
     winner_sign = np.where(np.abs(gap) > _ROUNDING, np.sign(gap), 0.0)
-    n_pooled, n_both_orders = _count_same_results(first, second, winner_sign, n_labels=n_labels, n_items=n_items)
+    is_apart = unanimous_errors.cells.of(errors.apart)[np.unique(place, return_index=True)[1]]
+    (n_pooled, n_both_orders), (of_others, _) = (
+        _count_same_results(first, second, winner_sign, n_labels=n, n_items=n_items)
+        for n in (n_labels, np.where(is_apart, 0, n_labels))
+    )
+    n_pooled = np.where(is_apart, n_pooled, of_others)
     # The second moment of the residuals in the covariance of the influence values.
     residual, weight = unanimous_errors.residual, unanimous_errors.weight
     product = (residual[:, :, None] * residual[:, None, :]).reshape(len(place), -1)
     total = np.bincount(place, weight * count, n_pairs)
-    kept = np.maximum(1 - total * total.sum() / (errors.n_units * squared_weight), 0.0)
+    kept = np.maximum(1 - total * total[~is_apart].sum() / (errors.n_units * squared_weight), 0.0)
     moment = _means(product, place, n_pairs, np.square(weight) * count) * kept[:, None]
     return UnanimousPairs(
         first=first,

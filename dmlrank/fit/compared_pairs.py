@@ -56,11 +56,16 @@ class Extrapolation(NamedTuple):
     reason: str = ""
 
 
-def unlabelled_pairs(data: PreferenceData) -> NDArray[np.bool_]:
-    """Return the pairs without a label, (K, K), or without one in one of the orders, where display order matters."""
+def unlabelled_pairs(data: PreferenceData, apart: BoolArray | None) -> BoolArray:
+    """Return the pairs without a label, (K, K), or without one in one of the orders, where display order matters.
+
+    A pair of a model apart, (K,), that was shown in one order stands for both.
+    """
     counts = data.pair_counts()
-    labelled = np.minimum(counts, counts.T) if data.ordered else counts + counts.T
-    return np.asarray(labelled == 0)
+    in_one, in_both = counts + counts.T == 0, np.minimum(counts, counts.T) == 0
+    if not data.ordered:
+        return np.asarray(in_one)
+    return np.asarray(in_both if apart is None else np.where(apart[:, None] | apart, in_one, in_both))
 
 
 def find_extrapolation(data: PreferenceData, setup: Setup, options: Options, min_labels: int) -> Extrapolation:
@@ -71,7 +76,7 @@ def find_extrapolation(data: PreferenceData, setup: Setup, options: Options, min
     a pair without a label might have had one, so that the bias correction is right on average.
     """
     graph, functional = setup.graph, setup.functional
-    pairs = graph.edges & unlabelled_pairs(data)
+    pairs = graph.edges & unlabelled_pairs(data, functional.apart)
     if functional.edge_weights is not None:
         pairs = pairs & (functional.edge_weights > 0)
     if not isinstance(options.propensity, str) or not pairs.any() or not functional.uses(pairs):
@@ -122,6 +127,12 @@ class Setup:
     weights: CategoryWeights
     graph: Graph
     weighting: str
+
+    @property
+    def shared_graph(self) -> Graph:
+        """The compared pairs of models that are not apart: what all scores share comes from these alone."""
+        apart = self.functional.apart
+        return self.graph if apart is None else Graph(self.graph.edges & ~apart & ~apart[:, None])
 
 
 def restrict_items(
@@ -198,7 +209,7 @@ def pairs_and_apart(data: PreferenceData, options: Options, min_labels: int) -> 
     graph, apart = comparison_graph(data, options.pairs.graph, min_labels), models_apart(data, options)
     if apart is None or options.pairs.graph != "observed" or not isinstance(options.propensity, str):
         return graph, None
-    of_few = Graph.observed(data.pair_counts(), 1, data.ordered).edges
+    of_few = Graph.observed(data.pair_counts(), 1, ordered=False).edges
     edges = np.where(apart[:, None] ^ apart, of_few, graph.edges & ~apart)
     if not Graph(edges[np.ix_(~apart, ~apart)]).connected:
         return graph, None
@@ -408,8 +419,12 @@ def choose_pairs(votes: PreferenceData, options: Options) -> OrderChoice:
     """Choose order and ``min_labels``: as the caller says, or with "auto" 10, or 1 where 10 would lose many votes.
 
     Many are more than 5 % of all votes, or of the votes of the models that votes connect where ``component="largest"``
-    ranks these alone. With ``component="all"``, 1 is chosen also where 10 does not connect the models.
+    ranks these alone. With ``component="all"``, 1 is chosen also where 10 does not connect the models. Votes on models
+    apart decide nothing.
     """
+    apart = models_apart(votes, options) if isinstance(options.pairs.graph, str) else None
+    if apart is not None:
+        votes = votes.restrict(np.flatnonzero(~apart))
     if not isinstance(options.pairs.min_labels, str):
         return _choose_order(votes, options, int(options.pairs.min_labels))
     choice = _choose_order(votes, options, _ENOUGH_LABELS)
@@ -455,9 +470,7 @@ def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> O
     if obstacle:
         return OrderChoice(True, min_labels, obstacle, may_be_ignored=False)
     # Order matters if every pair with enough labels in total has enough labels in each order.
-    counts, graph, apart = votes.pair_counts(), options.pairs.graph, models_apart(votes, options)
-    if apart is not None:
-        counts = np.where(apart[:, None] | apart, 0, counts)
+    counts, graph = votes.pair_counts(), options.pairs.graph
     in_total, in_each_order = (np.triu(Graph.observed(counts, min_labels, ordered).edges) for ordered in (False, True))
     if not isinstance(graph, str):
         edges = np.asarray(graph.edges if isinstance(graph, Graph) else graph)
@@ -471,11 +484,6 @@ def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> O
             f"two display orders"
         )
         return OrderChoice(False, min_labels, reason)
-    if apart is not None:
-        in_both = Graph.observed(votes.pair_counts(), 1).edges[apart][:, ~apart].any(axis=1)
-        if not in_both.all():
-            names = listed((votes.items[j] for j in np.flatnonzero(apart)[~in_both]), MOST_NAMED)
-            return OrderChoice(False, min_labels, f"no pair of {names} was shown in both display orders")
     reason = f"every pair with at least {labels} has at least {min_labels} in each display order"
     return OrderChoice(True, min_labels, reason)
 

@@ -44,11 +44,11 @@ from .compared_pairs import (
 )
 from .fit_covariance import (
     crossed_cluster,
+    ignored_order,
     make_covariance,
-    order_behind_lead,
     warn_of_covariance,
+    warn_of_ignored_order,
     warn_of_unanimous_pairs,
-    warn_of_uneven_orders,
 )
 from .judges_of_scores import (
     Judges,
@@ -138,11 +138,10 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     warn_of_covariance(covariance, data, options)
     if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
         warn_of_few_prompts(effective_contexts(influence), data.items, data.n_contexts, "", "")
-    if setup.weights.mirrored and not has_order:
-        remedy, unit = "position_bias=True, or estimator='debiased' with it,", units.of_contexts(data)
-        shares = win_share(data, setup, likelihood)
-        behind = order_behind_lead(unordered, setup.graph, influence.estimate, shares, options)
-        warn_of_uneven_orders(unordered, setup, mu, unit=unit, remedy=remedy, behind=behind)
+    shares, order = win_share(data, setup, likelihood), None
+    if not has_order:
+        order = ignored_order(unordered, setup, mu, units.of_contexts(data), influence.estimate, shares, options)
+        warn_of_ignored_order(order, data, remedy="position_bias=True, or estimator='debiased' with it,")
     return FitState(
         options=options,
         source=stages.source,
@@ -151,11 +150,12 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         setup=setup,
         units=units,
         influence=influence,
-        win_share=win_share(data, setup, likelihood),
+        win_share=shares,
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
         likelihood=likelihood,
         unanimous=unanimous,
+        ignored_order=order,
     )
 
 

@@ -13,7 +13,6 @@ from .._version import __version__
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.frames import period_of
 from ..data.graph import Graph, VoteCounts
-from ..data.outcomes import WINNERS
 from ..data.preferences import FloatArray
 from ..estimation.diagnostics import effective_contexts
 from ..estimation.influence import mean_influence
@@ -22,7 +21,7 @@ from ..functionals import Functional, kind_of
 from ..functionals.linear_scores import MeanScore, PositionEffect
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
-from ..inference.score_limits import FEW_UNITS, ContrastLaw, WinShares, df_of_shares
+from ..inference.score_limits import ContrastLaw
 from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.training_rows import log_loss
@@ -34,9 +33,7 @@ from .fit_covariance import (
     covariance_of,
     make_covariance,
     one_sided_models,
-    order_behind_lead,
-    residual_position_test,
-    uneven_orders,
+    shares_of,
 )
 from .state import FitState, GradeFigures, JudgeFigures, StyleEstimates
 
@@ -176,8 +173,8 @@ class Diagnostics(Summarised):
 
     @property
     def largest_second_order(self) -> tuple[str, float, float]:
-        """The entry of ``second_order_by_model`` with the largest bias."""
-        return max(self.second_order_by_model, key=lambda entry: abs(entry[1]))
+        """The entry of ``second_order_by_model`` with the largest bias; without a name and zero where there is none."""
+        return max(self.second_order_by_model, key=lambda entry: abs(entry[1]), default=("", 0.0, 0.0))
 
     def summary(self, title: str | None = None) -> Summary:
         """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes.
@@ -574,13 +571,7 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     gauge, suffix = functional.gauge(data.n_items), state.estimator.label_suffix
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
-    if np.isfinite(functional.limits).all():
-        (low, high), df, each = functional.limits, covariance.df, np.ones(len(estimate))
-        is_random = not state.units.clusters and state.units.task is None and options.prompts != "fixed"
-        if df + 1 < FEW_UNITS and is_random:
-            rows = state.influence.by_context()
-            df = df_of_shares(rows.centred if rows.copies is None else np.repeat(rows.centred, rows.copies, axis=0))
-        covariance = replace(covariance, shares=WinShares(low * each, high * each, df))
+    covariance = replace(covariance, shares=shares_of(state, state.influence, covariance, functional.limits))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
     if state.estimator is MEANS and data.scores is not None:
         n_scores = data.scores.n_runs.sum(axis=0)
@@ -764,13 +755,8 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         with collected_warnings():
             order_error = float(covariance_of(state, of_order, np.empty((0, 1))).std_errors[0])
         figures = replace(figures, order_effect=float(of_order.estimate[0]), order_effect_error=order_error)
-    joins_orders = likelihood is not None and likelihood.order is None and setup.weights.mirrored
-    without_order = data.unordered() if joins_orders else data
-    behind_lead = None
-    if not taken_off:
-        shares = state.win_share
-        behind_lead = order_behind_lead(without_order, setup.graph, state.influence.estimate, shares, state.options)
-    figures = replace(figures, order_of_lead=behind_lead[1]) if behind_lead else figures
+    if state.ignored_order is not None and not taken_off:
+        figures = replace(figures, order_of_lead=state.ignored_order.of_lead)
     validity = state.validity
     if state.estimator is MEANS:
         from .direct_fits import gain_of_runs, known_propensity
@@ -815,7 +801,7 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         propensity_floored=propensity.n_floored,
         position_effect=position_effect,
         position_z=position_z,
-        uneven_orders=() if data.ordered or data.outcome_kind == WINNERS else uneven_orders(data, setup.graph),
+        uneven_orders=() if state.ignored_order is None else state.ignored_order.uneven,
         mu_floored=result.n_floored,
         mu_entries=result.n_entries,
         floor=first.floor if setup.functional.interior and mean is None else 0.0,
@@ -852,21 +838,16 @@ def _cluster_factors(state: FitState) -> tuple[float, ...]:
 
 
 def estimate_position_effect(state: FitState) -> tuple[float, float]:
-    """Return the position effect, the advantage of being shown first, and its z statistic.
-
-    Where order matters, the position effect is estimated by the one-step estimator. Where order is assumed not to
-    matter, residuals of the labels are regressed on display order within pairs.
-    """
+    """Return the position effect, the advantage of being shown first, and its z statistic."""
+    # Where order is assumed not to matter, residuals of the labels are regressed on display order within pairs.
     if state.data.ordered:
         influence = state.influence_of("position_effect")
-        score = PositionEffect(state.setup.weights, state.setup.graph)
+        score = PositionEffect(state.setup.weights, state.setup.shared_graph)
         unanimous_covariance = state.unanimous_covariance(score)
         with collected_warnings():
             # Few clusters cause a warning, which the covariance of the scores has already given.
             covariance = covariance_of(state, influence, np.empty((0, 1)), unanimous_covariance=unanimous_covariance)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
-    if state.data.outcome_kind == WINNERS:
-        return float("nan"), float("nan")
-    mu, unit = state.first.one_step_result.held_out, state.units.of_contexts(state.data)
-    return residual_position_test(state.data, state.setup, mu, unit)
+    order = state.ignored_order
+    return (float("nan"), float("nan")) if order is None else (order.effect, order.z)

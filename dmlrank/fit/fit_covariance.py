@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .._utils.tasks_and_threads import collected_warnings, warn
+from ..data.arrays import BoolArray
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
-from ..data.graph import Graph
 from ..data.outcomes import WINNERS
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
@@ -28,6 +28,7 @@ from ..inference.covariance import (
     robust,
     two_way,
 )
+from ..inference.score_limits import FEW_UNITS, WinShares, df_of_shares
 from ..options import MULTIPLIERS, Options
 from .compared_pairs import MOST_NAMED, MeanTarget, Setup
 from .estimators import Estimator
@@ -134,6 +135,17 @@ def clustered_covariance(
     return one_way(influence, clusters.of_context, gauge)
 
 
+def shares_of(
+    state: FitState, influence: InfluenceFunction, covariance: Covariance, limits: tuple[float, float]
+) -> WinShares | None:
+    """Return what limits of win shares between ``limits`` need; None where these are infinite."""
+    df, is_random = covariance.df, not state.units.clusters and state.units.task is None
+    if df + 1 < FEW_UNITS and is_random and state.options.prompts != "fixed":
+        rows = influence.by_context()
+        df = df_of_shares(rows.centred if rows.copies is None else np.repeat(rows.centred, rows.copies, axis=0))
+    return WinShares.between(limits, len(covariance.matrix), df)
+
+
 def multiplier_bootstrap(
     state: FitState, kind: str, factor: float, seed: int, n_draws: int = BOOTSTRAP_DRAWS
 ) -> MultiplierBootstrap:
@@ -159,11 +171,16 @@ def multiplier_bootstrap(
     return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed, n_draws)
 
 
-def label_errors(data: PreferenceData, repetitions: Sequence[Repetition], units: Units) -> LabelErrors:
+def label_errors(
+    data: PreferenceData, repetitions: Sequence[Repetition], units: Units, apart: BoolArray | None
+) -> LabelErrors:
     """Return the contribution of every label to the error of the scores, averaged over repetitions.
 
-    The contribution of a label has as factors its weight and its residual, the label less its expected value.
+    The contribution of a label has as factors its weight and its residual, the label less its expected value. Units
+    that have labels of models apart, (K,), alone do not count.
     """
+    counted = data.contexts_beside(apart)
+    n_contexts = int(counted.sum() if data.copies is None else data.copies[counted].sum())
     cells, clusters, expected = data.cells, units.clusters, []
     for r in repetitions:
         mu, correction = r.one_step_result.cell_mu, r.judge_correction
@@ -179,8 +196,9 @@ def label_errors(data: PreferenceData, repetitions: Sequence[Repetition], units:
         mu=np.mean([r.one_step_result.cell_mu for r in repetitions], axis=0),
         residual=cells.y - np.mean(expected, axis=0),
         unit=units.of_contexts(data)[cells.context],
-        n_units=data.n_contexts if clusters is None else len(np.unique(clusters.of_context)),
+        n_units=n_contexts if clusters is None else len(np.unique(clusters.of_context[counted])),
         other_unit=crossed_cluster(data, clusters),
+        apart=apart,
     )
 
 
@@ -382,7 +400,67 @@ def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]
     return {outcome: [data.items[j] for j in np.flatnonzero(mask)] for outcome, mask in is_one_sided.items()}
 
 
-def residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, unit: IntArray) -> tuple[float, float]:
+@dataclass(frozen=True, slots=True)
+class IgnoredOrder:
+    """What votes say of display order where a fit ignores it, from pairs of models that are not apart.
+
+    effect, z: Advantage of the model shown first, in win shares, and its z statistic; NaN where it cannot be tested.
+    uneven: Models that are not shown first in about half of their labels, with this share, the furthest first.
+    in_one_order: Share of compared pairs that lack an order.
+    of_lead: How many of 100 comparisons a model would have to win when it is shown first for this alone to make the
+        lead of the first over the second model; 0 where most pairs were shown in both orders, where it could not make
+        the lead, and where order has no meaning.
+    """
+
+    effect: float
+    z: float
+    uneven: tuple[tuple[str, float], ...]
+    in_one_order: float
+    of_lead: float
+
+
+def ignored_order(
+    data: PreferenceData,
+    setup: Setup,
+    mu: FloatArray,
+    unit: IntArray,
+    estimate: FloatArray,
+    win_share: FloatArray,
+    options: Options,
+) -> IgnoredOrder | None:
+    """Return what votes say of display order; None where order matters in the fit, or columns have none.
+
+    An effect d, in shares of wins, adds d / 2 times the difference between the shares in which a model is shown first
+    and second, averaged over its opponents, to its share of wins.
+    """
+    if data.ordered or data.outcome_kind == WINNERS:
+        return None
+    n_items, graph, cells = data.n_items, setup.shared_graph, data.cells
+    first, second = cells.in_display_order
+    shown = np.where(graph.edges, replace(cells, first=first, second=second).counts(n_items), 0)
+    of_first, of_both = shown.sum(axis=1), shown + shown.T
+    n_labels = of_both.sum(axis=1)
+    share = of_first / np.maximum(n_labels, 1)
+    distance = np.abs(share - 0.5)
+    uneven = (distance > _UNEVEN_SHARE) & (2 * np.sqrt(n_labels) * distance > _UNEVEN_Z)
+    # A name that differs from another one by letter case alone may stand on one side only; another warning says so.
+    alike = {name for group in similar_names(data.items) for name in group}
+    uneven &= [name not in alike for name in data.items]
+    furthest = tuple((data.items[j], float(share[j])) for j in np.argsort(-distance, kind="stable") if uneven[j])
+    in_one_order = float(((np.minimum(shown, shown.T) == 0) & graph.edges).sum() / graph.edges.sum())
+    is_meaningless = not isinstance(options.position_bias, str) and not options.position_bias
+    of_lead = 0.0
+    if not is_meaningless and data.outcome_kind not in DERIVED_KINDS and len(estimate) == n_items:
+        has_pairs = graph.degrees > 0
+        balance = ((shown - shown.T) / np.maximum(of_both, 1)).sum(axis=1) / np.maximum(graph.degrees, 1)
+        leader, next_one = np.argsort(np.where(has_pairs, -estimate, np.inf), kind="stable")[:2]
+        lead, tilt = win_share[leader] - win_share[next_one], balance[leader] - balance[next_one]
+        if in_one_order > _MOST_IN_ONE_ORDER and 0 < 2 * lead <= tilt:
+            of_lead = float(50 + 100 * lead / tilt)
+    return IgnoredOrder(*_residual_position_test(data, setup, mu, unit), furthest, in_one_order, of_lead)
+
+
+def _residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, unit: IntArray) -> tuple[float, float]:
     """Return the position effect, the advantage of the model shown first, and its z, where order is ignored.
 
     Residuals are regressed on display order within pairs: mu contains the effect of the order in which a pair is shown
@@ -391,6 +469,7 @@ def residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, u
     cells, sign, count = data.cells, np.where(data.cells.flipped, -1.0, 1.0), data.cells.count
     pair = np.unique(cells.first * data.n_items + cells.second, return_inverse=True)[1]
     within = sign - (np.bincount(pair, sign * count) / np.bincount(pair, count))[pair]
+    within[cells.of(setup.functional.apart)] = 0.0
     residual = within * ((cells.y - mu) @ np.subtract(setup.weights.first, setup.weights.second))
     # A label with copies is the only one of its unit.
     of_units = np.bincount(unit[cells.context], residual * np.sqrt(count))
@@ -400,87 +479,36 @@ def residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, u
     return total / float(size), total / float(std_error_of_sum)
 
 
-def order_behind_lead(
-    data: PreferenceData, graph: Graph, estimate: FloatArray, win_share: FloatArray, options: Options
-) -> tuple[float, float] | None:
-    """Return the share of pairs that lack an order, and the wins of 100 when shown first that would make the lead.
-
-    An effect d, in shares of wins, adds d / 2 times the difference between the shares in which a model is shown first
-    and second, averaged over its opponents, to its share of wins. None where order matters in the fit or has no meaning
-    by the caller's word, where most pairs were shown in both orders, and where it could not make the lead.
-    """
-    is_meaningless = not isinstance(options.position_bias, str) and not options.position_bias
-    if data.ordered or is_meaningless or data.outcome_kind in (*DERIVED_KINDS, WINNERS):
-        return None
-    if len(estimate) != (n_items := data.n_items):
-        return None
-    first_shown, second_shown = data.cells.in_display_order
-    shown = replace(data.cells, first=first_shown, second=second_shown).counts(n_items)
-    lacks_order = (np.minimum(shown, shown.T) == 0) & graph.edges
-    share = float(lacks_order.sum() / graph.edges.sum())
-    balance = np.where(graph.edges, (shown - shown.T) / np.maximum(shown + shown.T, 1), 0).sum(axis=1) / graph.degrees
-    leader, second = np.argsort(-estimate, kind="stable")[:2]
-    lead, tilt = win_share[leader] - win_share[second], balance[leader] - balance[second]
-    if not (share > _MOST_IN_ONE_ORDER and 0 < 2 * lead <= tilt):
-        return None
-    return share, float(50 + 100 * lead / tilt)
-
-
-def warn_of_uneven_orders(
-    data: PreferenceData,
-    setup: Setup,
-    mu: FloatArray,
-    *,
-    unit: IntArray,
-    remedy: str,
-    behind: tuple[float, float] | None,
-) -> None:
+def warn_of_ignored_order(order: IgnoredOrder | None, data: PreferenceData, *, remedy: str) -> None:
     """Warn where display order is ignored although it has an effect and some models are shown first more often.
 
     The effect cancels in the scores of models that are shown first as often as second, and in no others. Where most
     pairs were shown in one order only, the data cannot show an effect that may be there.
     """
-    if data.ordered or data.outcome_kind in (*DERIVED_KINDS, WINNERS):
+    if order is None or data.outcome_kind in DERIVED_KINDS:
         return
-    effect, z = residual_position_test(data, setup, mu, unit)
-    if behind is not None:
+    if order.of_lead:
         known = "no pair was shown in both orders often enough to tell"
-        if np.isfinite(z) and z:
+        if np.isfinite(order.z) and order.z:
             known = (
-                f"within pairs that were shown in both orders, a model wins {50 + 50 * effect:.1f} of 100 when shown "
-                f"first (standard error {50 * effect / z:.1f})"
+                f"within pairs that were shown in both orders, a model wins {50 + 50 * order.effect:.1f} of 100 when "
+                f"shown first (standard error {50 * order.effect / order.z:.1f})"
             )
         warn(
-            f"{100 * behind[0]:.0f} % of the compared pairs were shown in one display order only, so that an effect "
-            f"of order cannot be told from the models' quality: if a model wins {behind[1]:.1f} of 100 when shown "
-            f"first, this alone makes the lead of the first model; {known}. Collect votes on "
+            f"{100 * order.in_one_order:.0f} % of the compared pairs were shown in one display order only, so that an "
+            f"effect of order cannot be told from the models' quality: if a model wins {order.of_lead:.1f} of 100 when "
+            f"shown first, this alone makes the lead of the first model; {known}. Collect votes on "
             f"these pairs in the other order, or say that order has no meaning: position_bias=False",
             kind=IntervalWarning,
         )
-        return
-    furthest = uneven_orders(data, setup.graph)
-    if not (abs(z) > _REAL_EFFECT and furthest):
-        return
-    names = ", ".join(f"{name!r} in {100 * share:.0f} %" for name, share in furthest[:MOST_NAMED])
-    names += f" and {len(furthest) - MOST_NAMED} more" if len(furthest) > MOST_NAMED else ""
-    warn(
-        f"display order is ignored, but the model shown first has {'an advantage' if z > 0 else 'a disadvantage'} "
-        f"(z = {z:.1f}), and not every model is shown first in about half of its labels: {names}. The scores of these "
-        f"models contain part of the effect of display order, and their intervals do not allow for this. {remedy} "
-        f"takes display order into account, for pairs with min_labels labelled prompts in each order (a smaller "
-        f"number, pairs=Pairs(min_labels=...), keeps more pairs)",
-    )
-
-
-def uneven_orders(data: PreferenceData, graph: Graph) -> tuple[tuple[str, float], ...]:
-    """Return models that are not shown first in about half of their labels, with this share, the furthest first."""
-    compared = data.cells.only(graph.edges[data.cells.first, data.cells.second])
-    first, second = (np.bincount(side, compared.copies, data.n_items) for side in compared.in_display_order)
-    n_labels = first + second
-    share = first / np.maximum(n_labels, 1)
-    distance = np.abs(share - 0.5)
-    uneven = (distance > _UNEVEN_SHARE) & (2 * np.sqrt(n_labels) * distance > _UNEVEN_Z)
-    # A name that differs from another one by letter case alone may stand on one side only; another warning says so.
-    alike = {name for group in similar_names(data.items) for name in group}
-    uneven &= [name not in alike for name in data.items]
-    return tuple((data.items[j], float(share[j])) for j in np.argsort(-distance, kind="stable") if uneven[j])
+    elif abs(order.z) > _REAL_EFFECT and order.uneven:
+        names = ", ".join(f"{name!r} in {100 * share:.0f} %" for name, share in order.uneven[:MOST_NAMED])
+        names += f" and {len(order.uneven) - MOST_NAMED} more" if len(order.uneven) > MOST_NAMED else ""
+        warn(
+            f"display order is ignored, but the model shown first has "
+            f"{'an advantage' if order.z > 0 else 'a disadvantage'} (z = {order.z:.1f}), and not every model is shown "
+            f"first in about half of its labels: {names}. The scores of these "
+            f"models contain part of the effect of display order, and their intervals do not allow for this. {remedy} "
+            f"takes display order into account, for pairs with min_labels labelled prompts in each order (a smaller "
+            f"number, pairs=Pairs(min_labels=...), keeps more pairs)",
+        )

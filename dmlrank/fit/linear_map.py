@@ -49,7 +49,7 @@ class Groups:
         """
         if not state.repetitions:
             return None
-        errors = label_errors(state.data, state.repetitions, state.units)
+        errors = label_errors(state.data, state.repetitions, state.units, state.setup.functional.apart)
         n_groups, size = len(self), len(state.influence.estimate)
         total, any_unanimous = np.zeros((n_groups, size, n_groups, size)), False
         for g, inside in enumerate(self.members):
@@ -85,7 +85,10 @@ class Functions:
             return Groups(self.design.T > 0).unanimous_covariance(state)
         if state.unanimous is None:
             return None
-        errors, design = label_errors(state.data, state.repetitions, state.units), self.design
+        errors, design = (
+            label_errors(state.data, state.repetitions, state.units, state.setup.functional.apart),
+            self.design,
+        )
         gram = design.T @ (state.influence.weight[:, None] * design) / len(design)
         factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
         cell_factor = factor[errors.cells.context] * errors.weight[:, None]

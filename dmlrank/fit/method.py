@@ -94,6 +94,7 @@ from ..data.read_votes import warn_of_unequal_gaps
 from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.diagnostics import Treatment, Validity
 from ..estimation.influence import InfluenceFunction, mean_influence
+from ..estimation.one_step import MAX_STORED
 from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
@@ -106,14 +107,14 @@ from .fit_covariance import (
     assess_validity,
     check_rank,
     clustered_covariance,
+    ignored_order,
     label_errors,
     make_covariance,
-    order_behind_lead,
     warn_of_covariance,
+    warn_of_ignored_order,
     warn_of_mean_preferences,
     warn_of_scores_outside,
     warn_of_unanimous_pairs,
-    warn_of_uneven_orders,
 )
 from .stages import FirstStages, RepetitionSeed, counted, one_by_one, read_units
 from .state import FitState, Inputs, Kept, Repetition, Source, StyleEstimates
@@ -169,15 +170,9 @@ def _fit_with(stages: FirstStages) -> FitState:
     mu = first.one_step_result.held_out
     win_shares = [repetition.one_step_result.influences["win_share"] for repetition in repetitions]
     win_share = stages.estimator.average(win_shares).estimate
+    order = ignored_order(inputs.data, inputs.setup, mu, unit, influence.estimate, win_share, options)
     if first.order_effect is None:
-        warn_of_uneven_orders(
-            inputs.data,
-            inputs.setup,
-            mu,
-            unit=unit,
-            remedy="position_bias=True",
-            behind=order_behind_lead(inputs.data, inputs.setup.graph, influence.estimate, win_share, options),
-        )
+        warn_of_ignored_order(order, inputs.data, remedy="position_bias=True")
     return FitState(
         options=options,
         source=stages.source,
@@ -197,6 +192,7 @@ def _fit_with(stages: FirstStages) -> FitState:
         extrapolation=inputs.extrapolation,
         unanimous=unanimous,
         style=style,
+        ignored_order=order,
     )
 
 
@@ -290,8 +286,8 @@ def estimate_scores(
     """Average the scores over repetitions; estimate their covariance, and the signs that intervals may not hold."""
     data, setup, estimator, fixed = inputs.data, inputs.setup, stages.estimator, stages.options.prompts == "fixed"
     targets = [repetition.target for repetition in repetitions]
-    influence = estimator.average(targets)
-    errors = label_errors(data, repetitions, inputs.units)
+    influence, apart = estimator.average(targets), setup.functional.apart
+    errors = label_errors(data, repetitions, inputs.units, apart)
     unanimous = find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
     # For bt_restricted this is the variance of the unrestricted projection. It is not smaller: the restricted estimator
     # weights the labels more efficiently.
@@ -300,7 +296,10 @@ def estimate_scores(
         added = unanimous.covariance(setup.functional, repetitions[0].floor)
     gauge = setup.functional.gauge(data.n_items).basis
     estimates = estimator.estimates(targets)
-    covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
+    rows = influence
+    if apart is not None and inputs.n_folds == 1 and data.x.shape[0] * data.n_items <= MAX_STORED:
+        rows = influence.by_context().among(data.contexts_beside(apart))
+    covariance = make_covariance(rows, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
     bias, of_change = second_order_bias(inputs, repetitions, gauge, is_added=stages.options.learning.second_order)
     if of_change is not None:
         before = [repetition.before_change.target for repetition in repetitions]

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..estimation.unanimous_pairs import UnanimousPairs
     from ..nuisance.propensity_model.estimate import Propensity
     from ..nuisance.verdicts import Verdicts
+    from .fit_covariance import IgnoredOrder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -343,6 +344,7 @@ class FitState:
     unanimous: Compared pairs whose labels all agree; None where there are no such pairs.
     style: Joint estimates of scores before and after the adjustment for style, and of the slopes.
     grades: How judges compare with the grades of a table of scores; None without a judge.
+    ignored_order: What votes say of display order; None where it matters in the fit, or the columns have none.
     """
 
     options: Options
@@ -365,6 +367,7 @@ class FitState:
     unanimous: UnanimousPairs | None = None
     style: StyleEstimates | None = None
     grades: GradeFigures | None = None
+    ignored_order: IgnoredOrder | None = None
 
     @property
     def estimator(self) -> Estimator:

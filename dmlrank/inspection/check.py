@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
-from ..report.page.render_page import Masthead, write_page
 from ..report.phrases import AS_MET
+from ..report.render_page import Masthead, write_page
 from ..tables.display_text import inert, isolated, p_value_text, wrapped
 from ..tables.summary_table import Summarised, Summary
 

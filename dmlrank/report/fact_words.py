@@ -85,7 +85,10 @@ class Subject:
         """What the result is and has, of which facts say for which of these they hold."""
         e, level = self.results, self.level
         d, g, unit = e.description, e.diagnostics, e.scale
-        kind = "labels" if g.outcome_kind == "labels" and not _are_numbers(e) else f"{g.outcome_kind} read"
+        # The meaning of labels that are numbers has to be said.
+        are_numbers = any(label in ("0", "1", "True", "False") for label, _ in g.labels)
+        kind = "labels" if g.outcome_kind == "labels" and not are_numbers else f"{g.outcome_kind} read"
+        _, largest_bias, own_error = g.largest_second_order
         holds = {
             "page": self.on_page,
             "tests of pairs": self.tests is not None and bool(np.isfinite(self.tests.critical)),
@@ -115,7 +118,7 @@ class Subject:
             "subtracted": bool(g.bias_subtracted),
             "second order": bool(g.second_order_by_model),
             "bias in doubt": g.second_order_treatment == "left in"
-            and any(LARGEST_BIAS["left in"] < abs(bias) <= 2 * error for _, bias, error in _largest_bias(e)),
+            and LARGEST_BIAS["left in"] < abs(largest_bias) <= 2 * own_error,
             "floored": g.mu_entries > 0,
             "raised": g.means_raised > 0,
             "effective": bool(np.isfinite(g.effective_contexts)),
@@ -123,15 +126,6 @@ class Subject:
             "features of judges": e.judge is not None and e.judge.how != "two-stage",
         }
         return e.modes | {"always", kind} | {mode for mode, is_so in holds.items() if is_so}
-
-
-def _are_numbers(e: Estimates) -> bool:
-    """Return whether labels are numbers, whose meaning has to be said."""
-    return any(label in ("0", "1", "True", "False") for label, _ in e.diagnostics.labels)
-
-
-def _largest_bias(e: Estimates) -> list[tuple[str, float, float]]:
-    return [e.diagnostics.largest_second_order] if e.diagnostics.second_order_by_model else []
 
 
 # Words that are a part of a sentence.
@@ -416,26 +410,20 @@ def jointly(s: Subject) -> str:
 
 
 def confidence(s: Subject) -> str:
-    """Return the level, and how it allows for few prompts or clusters."""
-    # With few clusters the intervals by normal multipliers are too short, too (docs/ranks.md).
-    allows = "" if s.level.bootstrap == "gaussian" else ", which allows for few clusters"
-    bootstrap = f" ({s.level.bootstrap} bootstrap{allows})" if s.level.bootstrap else few_units_words(s.results)
-    return f"{s.level.confidence} confidence{bootstrap}"
-
-
-def few_units_words(results: Estimates) -> str:
-    """Say in parentheses how intervals and tests allow for few prompts or clusters; empty where these are many."""
-    covariance, d = results.covariance, results.description
-    if results.sequence is not None:
-        return ""
-    rows = "votes" if d.n_votes == d.n_contexts and results.counts == "vote" else "rows"
-    units = "clusters" if d.clusters else "prompts" if d.context else rows
-    if covariance.means is not None:
-        return f" (each limit allows for one unseen {units.removesuffix('s')})"
-    if not covariance.has_few_units:
-        return ""
-    are_effective = round(covariance.df + 1) < min(covariance.n_clusters, default=d.n_contexts)
-    return f" ({covariance.df + 1:.0f} {'effective ' * are_effective}{units}: t quantiles)"
+    """Return the level, and how intervals and tests allow for few prompts or clusters; no word where these are many."""
+    e, d, covariance, multipliers = s.results, s.results.description, s.results.covariance, s.level.bootstrap
+    rows = "votes" if d.n_votes == d.n_contexts and e.counts == "vote" else "rows"
+    units, allows = "clusters" if d.clusters else "prompts" if d.context else rows, ""
+    if multipliers:
+        # With few clusters the intervals by normal multipliers are too short, too (docs/ranks.md).
+        for_few = "" if multipliers == "gaussian" else ", which allows for few clusters"
+        allows = f" ({multipliers} bootstrap{for_few})"
+    elif e.sequence is None and covariance.means is not None:
+        allows = f" (each limit allows for one unseen {units.removesuffix('s')})"
+    elif e.sequence is None and covariance.has_few_units:
+        are_effective = round(covariance.df + 1) < min(covariance.n_clusters, default=d.n_contexts)
+        allows = f" ({covariance.df + 1:.0f} {'effective ' * are_effective}{units}: t quantiles)"
+    return f"{s.level.confidence} confidence{allows}"
 
 
 def what_became_of_rows(s: Subject) -> str:

@@ -285,11 +285,6 @@ def long_facts(subject: Subject, topic: str) -> list[str]:
     return list(filter(None, (fact.long.format_map(subject) for fact in shown if fact.holds(subject.modes))))
 
 
-def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
-    """Return who leads and whether this is decided, by how much, which pairs are told apart, what would decide."""
-    return short_facts(Subject(results, level), FIRST)
-
-
 def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
     """Return the notes below the summary: first place, what some fits have, warnings in full, what the table is."""
     subject, warnings = Subject(results, level), fit_warnings(results)

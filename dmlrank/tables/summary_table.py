@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
-from .._utils.argument_checks import check_text, check_whole
-from .._utils.declared_types import checked
+from .._utils.argument_checks import check_text, check_whole, checked
 from .display_text import display_width, inert, isolated, not_a_formula, padded, rows_of_csv, wrapped
 
 Heads = list[tuple[str, tuple[int, ...]]]

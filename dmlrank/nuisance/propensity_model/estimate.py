@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from ..._utils.tasks_and_threads import current, in_order, report
+from ...data.arrays import BoolArray
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ...data.vote_columns import ShownBattles
 from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
@@ -232,6 +233,18 @@ def floored_and_scaled(estimates: FloatArray, data: PreferenceData) -> Propensit
     first, second = data.cells.first, data.cells.second
     floor, scale = (table[first, second] for table in floor_and_scale(estimates, data))
     return Propensity(np.maximum(estimates, floor) * scale, "estimated", int((estimates < floor).sum()))
+
+
+def for_both_orders(propensity: Propensity, data: PreferenceData, apart: BoolArray | None) -> Propensity:
+    """Return propensities in which labels of models apart, (K,), stand for both orders of a pair shown in one.
+
+    Half of a propensity doubles the weight of its labels: their residuals are taken for those of the other order, too.
+    """
+    if apart is None or propensity.how == "given":
+        return propensity
+    first, second = data.cells.first, data.cells.second
+    in_one = data.cells.of(apart) & (data.pair_counts()[second, first] == 0)
+    return replace(propensity, cells=np.where(in_one, propensity.cells / 2, propensity.cells))
 
 
 def marginal_propensity(data: PreferenceData, context_weight: FloatArray | None = None) -> Propensity:
