@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.data.arrays import row_slices
 from dmlrank.exceptions import DmlrankWarning
 
 LABELS = np.array(["model_a", "model_b", "both_good", "both_bad"])
@@ -41,7 +42,6 @@ class Setting:
     features: int = 12
     binary: bool = False
     functional: str = "bt"
-    folds: int = 5
     threads: int = 1
 
 
@@ -66,11 +66,13 @@ def draw_battles(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
     first = rng.integers(n_items, size=n)
     second = (first + rng.integers(1, n_items, size=n)) % n_items
     if setting.features:
-        popular = 0.2 * rng.normal(size=n_items) + 0.2 * x[:, :3] @ rng.normal(size=(min(3, setting.features), n_items))
-        popular += rng.gumbel(size=popular.shape)
-        first = popular.argmax(axis=1)
-        popular[np.arange(n), first] = -np.inf
-        second = popular.argmax(axis=1)
+        level, by_feature = 0.2 * rng.normal(size=n_items), 0.2 * rng.normal(size=(min(3, setting.features), n_items))
+        for rows in row_slices(n, n_items, 20_000_000):
+            popular = level + x[rows, :3] @ by_feature
+            popular += rng.gumbel(size=popular.shape)
+            first[rows] = popular.argmax(axis=1)
+            popular[np.arange(len(popular)), first[rows]] = -np.inf
+            second[rows] = popular.argmax(axis=1)
         swap = rng.random(n) < 0.5
         first, second = np.where(swap, second, first), np.where(swap, first, second)
     strength, slope = rng.normal(size=n_items), rng.normal(size=(n_items, min(5, setting.features))) / 3
@@ -95,7 +97,6 @@ def measure(setting: Setting) -> Measured:
             frame,
             functional=setting.functional,
             pairs=dr.Pairs(graph="complete" if setting.features else "observed"),
-            learning=dr.Learning(n_folds=setting.folds),
             rng=0,
             n_jobs=setting.threads,
         )
@@ -110,9 +111,7 @@ def measure_apart(setting: Setting) -> Measured:
     """One fit in a fresh process."""
     command = [sys.executable, __file__, "one", json.dumps(asdict(setting))]
     # The linear algebra library's threads would only wait for those of the fit.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    if setting.threads != 1:
-        del environment["OMP_NUM_THREADS"]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(setting.threads), "OPENBLAS_NUM_THREADS": "1"}
     made = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return Measured(**json.loads(made.stdout.splitlines()[-1]))
 

@@ -49,8 +49,8 @@ def draw_scores(n: int, n_items: int, seed: int) -> tuple[pd.DataFrame, np.ndarr
     strength, error = np.linspace(-1, 1, n_items), rng.normal(size=(n, 1)) + 0.5 * rng.normal(size=(n, n_items))
     right = rng.random((3, n, n_items)) < expit(strength + error)
     run, item, model = (index.ravel() for index in np.indices(right.shape))
-    names = np.array([f"model-{place:03d}" for place in range(n_items)])
-    table = pd.DataFrame({"model": names[model], "item": item, "run": run, "score": right.ravel().astype(float)})
+    table = pd.DataFrame({"item": item, "run": run, "score": right.ravel().astype(float)})
+    table["model"] = [f"model-{place:03d}" for place in model]
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     mean = expit(strength[:, None] + np.sqrt(1.25) * nodes) @ weights / weights.sum()
     first, second = np.triu_indices(n_items, 1)
@@ -158,8 +158,7 @@ def measure(name: str, of_input: str, seeds: int) -> dict[str, object]:
     assert peer is not None, f"{name} does not read this input"
     peer((draw_scores if of_scores else draw_battles)(2_000, 3, 0)[0])
     table, _ = draw(0)
-    start = time.process_time()
-    found = peer(table)
+    start, found = time.process_time(), peer(table)
     used, peak = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     covered = []
     for seed in range(seeds if found and is_counted else 0):
@@ -180,20 +179,14 @@ def main() -> int:
     if given.one:
         print(json.dumps(measure(*given.one[:2], int(given.one[2]))))
         return 0
-    print("program,gives,input,s,GB,covered", flush=True)
+    rows = []
     for (name, (*functions, claim)), of_input in product(PEERS.items(), INPUTS):
-        if functions["runs" in of_input] is None:
-            continue
-        command = [sys.executable, __file__, "--one", name, of_input, str(given.seeds)]
-        made = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-        found = made.stdout.splitlines()[-1:] or [json.dumps({"s": made.stderr.strip().splitlines()[-1]})]
-        print(
-            pd.DataFrame([{"p": name, "g": claim, "i": of_input, **json.loads(found[0])}]).to_csv(
-                header=False, index=False
-            ),
-            end="",
-            flush=True,
-        )
+        if functions["runs" in of_input] is not None:
+            command = [sys.executable, __file__, "--one", name, of_input, str(given.seeds)]
+            made = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+            found = made.stdout.splitlines()[-1:] or [json.dumps({"s": made.stderr.strip().splitlines()[-1]})]
+            rows.append({"program": name, "gives": claim, "input": of_input, **json.loads(found[0])})
+    print(pd.DataFrame(rows).to_csv(index=False), end="")
     return 0
 
 
