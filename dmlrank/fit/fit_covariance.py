@@ -140,7 +140,7 @@ def shares_of(
 ) -> WinShares | None:
     """Return what limits of win shares between ``limits`` need; None where these are infinite."""
     df, is_random = covariance.df, not state.units.clusters and state.units.task is None
-    if df + 1 < FEW_UNITS and is_random and state.options.prompts != "fixed":
+    if np.isfinite(limits).all() and df + 1 < FEW_UNITS and is_random and state.options.prompts != "fixed":
         rows = influence.by_context()
         df = df_of_shares(rows.centred if rows.copies is None else np.repeat(rows.centred, rows.copies, axis=0))
     return WinShares.between(limits, len(covariance.matrix), df)
