@@ -230,6 +230,16 @@ class Residuals:
             return change
         return change + score.derivative_at(mu[:, data.flip], residual[:, data.flip], second, first, data.n_items)
 
+    def corrections(self, score: Functional, data: PreferenceData, n_blocks: int) -> FloatArray:
+        """Return the corrections by block, (q, d), of a pair-local score, which needs mu at these residuals only."""
+        total = np.zeros((n_blocks, 0))
+        for part in row_slices(len(self.block), data.n_items, CHUNK):
+            change = self.derivatives(score, part, data)
+            if not part.start:
+                total = np.zeros((n_blocks, change.shape[1]))
+            add_to_rows(total, self.block[part], change)
+        return total
+
 
 def _mean_by_pair(cells: Cells, amounts: FloatArray, data: PreferenceData) -> FloatArray:
     """Average the amounts of cells, (m,), over all contexts, for each ordered pair, (K, K).
@@ -414,7 +424,8 @@ def evaluate_contexts(
     by_label = {name: score for name, score in estimands.items() if task.is_by_label(score)}
     values: dict[EstimandName, FloatArray] = {}
     n_floored = n_done = 0
-    corrections = {name: task.corrections_by_label(score) for name, score in by_label.items()}
+    n_blocks = len(blocks.context)
+    corrections = {name: residuals.corrections(score, data, n_blocks) for name, score in by_label.items()}
     added: dict[EstimandName, FloatArray] = {
         name: task.variance_correction_by_label(score)
         for name, score in estimands.items()
@@ -557,16 +568,6 @@ class _Task:
         values, blocks, corrections = zip(*pieces, strict=True)
         of_part = np.concatenate(values), np.concatenate(blocks), np.concatenate(corrections)
         return _ScorePart(*of_part, np.sum(added, axis=0) if added else None)
-
-    def corrections_by_label(self, score: Functional) -> FloatArray:
-        """Compute the corrections by block, (q, d), of a score that needs mu at labelled and judged pairs only."""
-        rows, total = self.residuals, np.zeros((len(self.blocks.context), 0))
-        for part in row_slices(len(rows.block), self.data.n_items, CHUNK):
-            change = rows.derivatives(score, part, self.data)
-            if not part.start:
-                total = np.zeros((len(total), change.shape[1]))
-            add_to_rows(total, rows.block[part], change)
-        return total
 
     def variance_correction_by_label(self, score: Functional) -> FloatArray:
         """Compute the variance correction, (d, d), of a score that needs mu at labelled and judged pairs only."""
