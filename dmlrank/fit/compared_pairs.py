@@ -40,8 +40,6 @@ from ..nuisance.propensity_model.supplied import is_plan
 from ..options import Options, in_its_place
 from .estimators import estimator_named, estimator_of
 
-# Values of min_labels that are tried, in this order, where the graph does not connect the models.
-_FEWER_LABELS = (5, 2, 1)
 # Names that a sentence lists at most.
 MOST_NAMED = 5
 
@@ -107,12 +105,12 @@ def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, objec
     The changes are tried in this order: a smaller ``min_labels`` (5), the labels of both display orders together, and
     both orders together with ever smaller ``min_labels`` down to 1.
     """
-    counts, fewer = data.pair_counts(), tuple(n_labels for n_labels in _FEWER_LABELS if n_labels < min_labels)
-    candidates = [(n_labels, True) for n_labels in (min_labels, *fewer[:1])] if data.ordered else []
-    for n_labels, ordered in candidates + [(n_labels, False) for n_labels in (min_labels, *fewer)]:
-        if Graph.observed(counts, n_labels, ordered).connected:
-            changes: dict[str, object] = {} if n_labels == min_labels else {"min_labels": n_labels}
-            return changes if ordered == data.ordered else changes | {"position_bias": False}
+    rule, counts = PairRule(data.ordered, min_labels), data.pair_counts()
+    with_order = [rule, *rule.looser(False)[:1]] if data.ordered else [rule]
+    for looser in (*with_order, *rule.looser(True)):
+        if looser.graph(counts).connected:
+            changes: dict[str, object] = {} if looser.min_labels == min_labels else {"min_labels": looser.min_labels}
+            return changes if looser.position_bias == data.ordered else changes | {"position_bias": False}
     return None
 
 
