@@ -11,14 +11,13 @@ import pandas as pd
 from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
 from ..data.arrays import AnyArray, FloatArray, IntArray
 from ..data.derived_pairs import DerivedPairs
-from ..data.frames import require_columns
 from ..data.hypotheses import HypothesisLike
 from ..data.outcomes import exchange_wins
 from ..data.preferences import PreferenceData
-from ..data.read_votes import with_columns
+from ..data.read_votes import full_column
 from ..estimation.influence import InfluenceBlocks, blocks_by_group, unit_sums
 from ..estimation.one_step import Residuals, one_step
-from ..exceptions import DataError, DmlrankError, OptionError
+from ..exceptions import DmlrankError, OptionError
 from ..fit.estimates import Estimates
 from ..fit.method import run
 from ..fit.state import FitState, Repetition
@@ -100,12 +99,7 @@ def _units_of(state: FitState, unit: str, flip: bool) -> _Units:
     elif unit == "context":
         code, identifiers = np.arange(data.n_contexts), data.context_ids
     else:
-        require_columns([unit], data.columns.available, "unit=", words=("context", "vote"))
-        columns = with_columns(data, state.source.data, [unit]).columns
-        code, names = columns.sorted_codes(unit), columns.texts(unit)
-        if n_empty := int((code < 0).sum()):
-            raise DataError(f"unit={unit!r}: the column is empty in {n_empty} rows; fill them, or give another unit")
-        identifiers = np.asarray(names, dtype=object)[np.unique(code, return_index=True)[1]]
+        code, identifiers = full_column(data, state.source.data, unit, f"unit={unit!r}", ("context", "vote"))
         are_votes = data.varying_context(code) is not None
         code = code[data.vote_row if are_votes else data.first_row]
     if flip and not are_votes:
