@@ -121,6 +121,7 @@ def scenarios() -> dict[str, Scenario | GuideArena]:
     made = [
         Scenario("heavy tails", Heavy(), 1500),
         Scenario("heavy tails, estimated propensities", Heavy(), 1500, options={"propensity": "estimate"}),
+        Scenario("heavy tails, product in the formula", Heavy(), 1500, products=("x0:x1:x2",)),
         Scenario("steps and products", Steps(), 1500),
         Scenario("five features, six models", dr.datasets.Ties(coefficients=3, n_features=5, **six), 1500),
         Scenario("one pair of six", dr.datasets.Bt(coefficients=2, n_features=3, n_items=6), 3000, one_pair=True),

@@ -106,6 +106,7 @@ class Scenario:
     cluster: Contexts that share the first feature, and three votes of which the later two repeat the first half the
     time.
     graph: Pairs that are ever compared; all when empty.
+    products: Products of features in the formula.
     options: Options of the fit beside formula, context and given propensities.
     """
 
@@ -117,6 +118,7 @@ class Scenario:
     one_pair: bool = False
     cluster: int = 0
     graph: tuple[tuple[int, int], ...] = ()
+    products: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -127,7 +129,7 @@ class Scenario:
     @property
     def formula(self) -> str:
         """All features, those that mean nothing included."""
-        features = [f"x{f}" for f in range(self.base.n_features + self.noise)]
+        features = [*(f"x{f}" for f in range(self.base.n_features + self.noise)), *self.products]
         return f"winner ~ {' + '.join(features) or '1'} | model_a + model_b"
 
     def features(self, n: int, rng: np.random.Generator) -> FloatArray:

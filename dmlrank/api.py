@@ -209,7 +209,7 @@ def dml_rank(
     >>> res.params.idxmax()
     'gpt-4'
     """
-    given = _options_among(locals())
+    given = in_full({name: value for name, value in locals().items() if name in KEYWORDS})
     options, environment = Options.of(given), caller_environment(env, depth=2)
     with computing_with(options.n_jobs, progress):
         criteria = {}
@@ -223,11 +223,6 @@ def dml_rank(
             return cast(RankResults, criteria_of_results(criteria))
         data = read_scores(formula, data, context=options.context, run=options.run)
         return fit(options_for(data, options, given), Source(formula, data, environment))
-
-
-def _options_among(arguments: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments of a call that are options of a fit."""
-    return in_full({name: value for name, value in arguments.items() if name in KEYWORDS})
 
 
 @_with_hints
@@ -301,7 +296,7 @@ def check(
     """
     from .inspection.run_check import inspect_data
 
-    given = _options_among(locals())
+    given = in_full({name: value for name, value in locals().items() if name in KEYWORDS})
     has_clusters = bool(CovarianceKeywords.of(cov_kwds).groups)
     options = Options.of({**given, "cov_type": "cluster" if has_clusters else "robust"})
     environment = caller_environment(env, depth=2)

@@ -95,6 +95,7 @@ def replicate(cell: str, seed: int) -> Iterator[Row]:
             "mse": (error**2).mean(),
             "top": error[truth.idxmax()],
             "half": (limits["upper"] - limits["lower"]).mean() / 2,
+            "warned": any(text.startswith("held-out labels show") for text in fit.diagnostics.warnings),
         }
 
 
@@ -129,6 +130,8 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
         if oracle:
             row["MSE / oracle"] = " -> ".join(f"{mse[k] / mse['oracle']:.2f}" for k in ("left in", "removed"))
         row["width ratio"] = f"{width['removed'] / width['left in']:.3f}"
+        if not oracle:
+            row["warned"] = f"{by['warned']['removed'].mean():.2f}"
         made.setdefault("second_order" if oracle else "curved", []).append(row)
     found = {title: pd.DataFrame(part) for title, part in made.items()}
     if len(real):

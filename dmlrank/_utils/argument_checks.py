@@ -1,16 +1,19 @@
-"""Checks of single arguments, and their conversion to the forms that the package stores: names, numbers, seeds."""
+"""Checks of arguments, one by one or by their declared types; what is stored of names, numbers and seeds."""
 
 from __future__ import annotations
 
+import ast
 import copy
+import functools
 import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from numbers import Integral, Real
 from types import UnionType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -22,6 +25,7 @@ from ..exceptions import (
     OptionError,
     OptionTypeError,
     UnknownModelError,
+    check_choice,
     listed,
     nearest,
     shown,
@@ -168,11 +172,7 @@ def is_classifier(learner: object) -> bool:
 
 
 def unfitted_copy(learner: T) -> T:
-    """Return a copy of a classifier, which is not fitted if it can be cloned; any other learner is returned as it is.
-
-    A classifier with ``get_params`` is copied by ``sklearn.base.clone`` where scikit-learn is installed. Any other
-    classifier is copied by ``copy.deepcopy``, which also copies what it has learnt.
-    """
+    """Return a copy of a classifier, unfitted where scikit-learn can clone it; any other learner as it is."""
     if not is_classifier(learner):
         return learner
     if hasattr(learner, "get_params"):
@@ -216,10 +216,8 @@ def array_of_numbers(value: object, ndim: int) -> NDArray[np.float64] | None:
 
 
 def as_judge(judge: Any) -> Any:
-    """Return names of columns with verdicts as a tuple, and a frame of verdicts or None as it is.
-
-    An update compares them with those of the fit; a list could have been changed by the caller in the meantime.
-    """
+    """Return names of columns with verdicts as a tuple, and a frame of verdicts or None as it is."""
+    # An update compares these with those of the fit, and the caller could change a list in the meantime.
     if judge is None or is_frame(judge):
         return judge
     if not isinstance(judge, str | list | tuple):
@@ -262,3 +260,92 @@ def at_least(least: int, *, or_none: bool = False, or_auto: bool = False) -> Cal
             check_whole(name, value, least)
 
     return check
+
+
+# --- by declared types ------------------------------------------------------------------------------------------------
+
+
+def _is_list(value: object) -> bool:
+    """Whether a value is a list in any container, or one text; an array without axes is a single value."""
+    is_single = isinstance(value, bytes | Mapping) or getattr(value, "ndim", 1) != 1
+    return isinstance(value, Iterable) and not is_single
+
+
+# Of each declared type: whether a value is of it, and what it is called in an error.
+_KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "None": (lambda value: value is None, "None"),
+    "bool": (lambda value: isinstance(value, bool | np.bool_), "True and False"),
+    "int": (lambda value: isinstance(value, Integral) and not isinstance(value, bool), "a whole number"),
+    "float": (lambda value: isinstance(value, Real) and not isinstance(value, bool), "a number"),
+    "str": (lambda value: isinstance(value, str), "a text"),
+    "Sequence": (_is_list, "a list"),
+    "Mapping": (lambda value: isinstance(value, Mapping), "a mapping"),
+    "Callable": (callable, "a function"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What the annotation of a parameter allows: some of the kinds, and words."""
+
+    kinds: tuple[str, ...]
+    words: tuple[str, ...]
+
+    def require(self, name: str, value: object) -> None:
+        """Raise unless a value is of a declared type."""
+        if self.words and isinstance(value, str) and "str" not in self.kinds:
+            check_choice(value, self.words, name)
+        elif not any(_KINDS[kind][0](value) for kind in self.kinds):
+            allowed = ", ".join([*map(repr, self.words), *(_KINDS[kind][1] for kind in self.kinds)])
+            raise OptionTypeError(f"{name}={shown(value, 60)} is a {type(value).__name__}; allowed: {allowed}")
+
+
+def _declared(annotation: str) -> _Declared | None:
+    """Return what an annotation allows; None where it names a type that the function itself checks."""
+    parts, kinds, words = [ast.parse(annotation, mode="eval").body], [], []
+    while parts:
+        match parts.pop(0):
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                parts = [left, right, *parts]
+            case ast.Subscript(value=ast.Name(id="Literal"), slice=inside):
+                words += ast.literal_eval(ast.Tuple([inside]) if isinstance(inside, ast.Constant) else inside)
+            case ast.Constant(value=None):
+                kinds.append("None")
+            case ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)) if name in _KINDS:
+                kinds.append(name)
+            case _:
+                return None
+    return _Declared(tuple(kinds), tuple(words))
+
+
+def checked(public: T) -> T:
+    """Return a function, or a class with its public methods, that checks its arguments by their annotations."""
+    if inspect.isclass(public):
+        for name, member in list(vars(public).items()):
+            if inspect.isfunction(member) and not name.startswith("_") and not hasattr(member, "__wrapped__"):
+                setattr(public, name, checked(member))
+        return public
+    function = cast(Callable[..., Any], public)
+    positional: list[str] = []
+    declared: dict[str, _Declared] = {}
+
+    def read_annotations() -> None:
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.kind in kinds:
+                positional.append(name)
+            is_single = parameter.kind in (*kinds, inspect.Parameter.KEYWORD_ONLY)
+            found = _declared(parameter.annotation) if is_single and isinstance(parameter.annotation, str) else None
+            if found is not None:
+                declared[name] = found
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        if not positional and not declared:
+            read_annotations()
+        for name, value in (*zip(positional, args, strict=False), *given.items()):
+            if name in declared:
+                declared[name].require(name, value)
+        return function(*args, **given)
+
+    return cast(T, call)

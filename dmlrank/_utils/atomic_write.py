@@ -19,21 +19,10 @@ def write_file(path: str | os.PathLike[str], text: str) -> None:
         new_file.write_bytes(text.encode("utf-8"))
 
 
-def text_or_file(path: str | os.PathLike[str] | None, text: str) -> str | None:
-    """Return the text where there is no path; otherwise write it."""
-    if path is None:
-        return text
-    write_file(path, text)
-    return None
-
-
 @contextmanager
 def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a new file, in the folder of ``path`` and with its ending, that replaces ``path`` after the ``with`` block.
-
-    If the ``with`` block raises an error, the new file is removed and ``path`` is unchanged. A device or a pipe, such
-    as ``/dev/stdout``, is written to directly. A symbolic link stays, and the file that the link points to is replaced.
-    """
+    """Yield a new file beside ``path`` that replaces it after the ``with`` block, unless the block raises an error."""
+    # A device or a pipe, such as /dev/stdout, is written to directly. A symbolic link stays: its target is replaced.
     check_path(path)
     mode = None
     with write_errors(path):

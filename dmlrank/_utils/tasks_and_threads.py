@@ -122,11 +122,9 @@ def product(a: FloatArray, b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICAT
 
 
 def rows_of_a_product(b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS) -> int:
-    """Return the number of rows of a in a block of :func:`product`.
-
-    The last digits of a row may depend on its place in the block. A caller that computes a product in parts, and needs
-    the same bits, divides the rows at multiples of this number.
-    """
+    """Return the number of rows of a in a block of :func:`product`."""
+    # The last digits of a row may depend on its place in the block: who computes a product in parts, and needs the same
+    # bits, divides the rows at multiples of this number.
     return max(1, limit // max(b.size, 1))
 
 
@@ -346,11 +344,8 @@ def in_order(
 
 
 def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
-    """Return the results of two functions that run at the same time, for steps that wait for the user's workers.
-
-    Warnings of the package come in the order of the functions. If the first function raises an error, that of the
-    second one is dropped.
-    """
+    """Return the results of two functions that run at the same time, for steps that wait for the user's workers."""
+    # Warnings come in the order of the functions. If the first function raises an error, that of the second is dropped.
     with ThreadPoolExecutor(1, initializer=_prepare_thread, initargs=(current().n_jobs,)) as thread:
         with collected_warnings() as second_warnings:
             # The context of the second function is copied here, and with it where its warnings go.
@@ -363,11 +358,9 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
 
 
 def lightgbm_threads(n_jobs: int | None) -> dict[str, Any]:
-    """Return the parameter that every LightGBM object of a thread has to have, with ``n_jobs`` threads.
-
-    LightGBM has one number of threads for the whole process: that of the object made last. An object with another
-    number in a second thread makes a booster write beyond its arrays, which ends the process (version 4.7).
-    """
+    """Return the parameter that every LightGBM object of a thread has to have, with ``n_jobs`` threads."""
+    # LightGBM has one number of threads for the process, that of the object made last. An object with another number in
+    # a second thread makes a booster write beyond its arrays, which ends the process (version 4.7).
     return {"num_threads": n_jobs or 0}
 
 

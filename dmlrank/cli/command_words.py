@@ -121,7 +121,9 @@ class CommandParser(argparse.ArgumentParser):
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Return the options that words give, with the formula, or None, and the files as two further ones."""
         end = words.index("--") if "--" in words else len(words)
-        dashed = [_dashed(word) for word in words[:end]]
+        # An option may be spelled as the keyword, with underscores.
+        parts = [(*word.partition("="), word) for word in words[:end]]
+        dashed = [f"{a.replace('_', '-')}{equals}{b}" if word[:2] == "--" else word for a, equals, b, word in parts]
         for word in dashed:
             name = word.partition("=")[0]
             if name.startswith("--") and name not in self._option_string_actions:
@@ -136,12 +138,6 @@ class CommandParser(argparse.ArgumentParser):
         has_formula = bool(inputs) and "~" in inputs[0]
         given.formula, given.files = (_as_utf8(inputs[0]), inputs[1:]) if has_formula else (None, inputs)
         return given
-
-
-def _dashed(word: str) -> str:
-    """Return an option with dashes where it is spelled as the keyword, with underscores."""
-    name, equals, value = word.partition("=")
-    return f"{name.replace('_', '-')}{equals}{value}" if word.startswith("--") else word
 
 
 def _as_utf8(value: Any) -> Any:

@@ -487,10 +487,7 @@ def wins_of_pairs(frame: Frame, names: str) -> pd.DataFrame | None:
 def one_row_per_score(
     frame: Frame, prompt: str, others: Collection[str], named: Sequence[str]
 ) -> tuple[pd.DataFrame, str, str, str]:
-    """Turn a table with a column for every model into one with a row per score; return its three columns, too.
-
-    Where the models are ``named``, these columns are models and no others.
-    """
+    """Turn a table with a column for every model, or those ``named``, into a row per score; return three columns."""
     available = column_names(frame)
     require_columns([prompt, *named], available, "--scores")
     table = take_columns(frame, available)

@@ -60,7 +60,7 @@ def check_outputs(outputs: Mapping[str, str | Sequence[str] | None], inputs: Ite
             if path == STANDARD_INPUT:
                 raise OptionError(f"--{option} '-' is not the name of a file; only the summary goes to standard output")
             if option == "report" or out == "page" or (option == "out" and out == "check" and ending == ".html"):
-                from ..report.page.render_page import check_page_extra
+                from ..report.render_page import check_page_extra
 
                 check_page_extra()
             if option == "out" and ending not in ENDINGS[out]:

@@ -84,35 +84,25 @@ class CodedColumn:
         codes, used_levels = pd.factorize(np.where(self.codes[rows] < 0, np.nan, self.codes[rows]))
         return CodedColumn(codes, self.levels[used_levels.astype(np.intp)])
 
-    def emptied(self, rows: BoolArray) -> CodedColumn:
-        """Return the column with missing cells in some rows."""
-        return CodedColumn(np.where(rows, -1, self.codes), self.levels).only(np.ones(len(rows), dtype=bool))
-
-    def renamed(self, names: Mapping[str, str]) -> CodedColumn:
-        """Return the column with some names replaced; names that become the same are one level."""
-        levels = np.array([names.get(name_of(level), level) for level in self.levels], dtype=object)
-        place, distinct = pd.factorize(levels)
-        return CodedColumn(np.append(place, -1)[self.codes], np.asarray(distinct, dtype=object))
-
     def with_plain_names(self, known: Collection[str] | None = None) -> tuple[CodedColumn, set[str]]:
-        """Return the column with names of models as :func:`plain_name` has them, and the names that changed.
+        """Return the column with names of models without outer blanks in the Unicode form NFC, and what was changed.
 
         ``known`` are the only names that others may become, such as the models in a column of winners.
         """
+        # A name of blanks alone stays.
         texts = [level for level in self.levels if isinstance(level, str)]
-        plain = {
-            text: name for text in texts if (name := plain_name(text)) != text and (known is None or name in known)
-        }
-        return (self.renamed(plain) if plain else self), set(plain)
+        names = {text: unicodedata.normalize("NFC", text.strip() or text) for text in texts}
+        plain = {text: name for text, name in names.items() if name != text and (known is None or name in known)}
+        if not plain:
+            return self, set()
+        levels = np.array([plain.get(name_of(level), level) for level in self.levels], dtype=object)
+        # Names that become the same are one level.
+        place, distinct = pd.factorize(levels)
+        return CodedColumn(np.append(place, -1)[self.codes], np.asarray(distinct, dtype=object)), set(plain)
 
     def places(self, place_of: Mapping[str, int]) -> IntArray:
         """Return the integer that ``place_of`` gives to each cell's name, (rows,); -1 for a missing cell or name."""
         return np.array([*(place_of.get(name_of(level), -1) for level in self.levels), -1], dtype=np.intp)[self.codes]
-
-
-def plain_name(name: str) -> str:
-    """Return the name of a model without outer blanks, in the Unicode form NFC; a name of blanks alone stays."""
-    return unicodedata.normalize("NFC", name.strip() or name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

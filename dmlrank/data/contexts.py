@@ -93,9 +93,10 @@ class Rows:
         """Return the rows without the labels of some, (rows,); rows that say who won and lost are left out."""
         if not self.formula.outcomes:
             return self.only(~rows)
-        return replace(
-            self, roles=self.roles | {name: self.roles[name].emptied(rows) for name in self.formula.outcomes}
-        )
+        outcomes = {name: self.roles[name] for name in self.formula.outcomes}
+        emptied = {name: CodedColumn(np.where(rows, -1, one.codes), one.levels) for name, one in outcomes.items()}
+        every = np.ones(len(rows), dtype=bool)
+        return replace(self, roles=self.roles | {name: column.only(every) for name, column in emptied.items()})
 
 
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
@@ -142,10 +143,7 @@ def identifiers(rows: Rows, first_row: IntArray) -> AnyArray:
 
 
 def warn_of_repeats(rows: Rows) -> bool:
-    """Warn where, without ``context=``, texts or vectors are equal; return whether a warning was given.
-
-    Equal texts or vectors are most likely one prompt that was used more than once.
-    """
+    """Warn where, without ``context=``, texts or vectors are equal, most likely of one prompt; return whether so."""
     if rows.options.context or not len(rows.names.columns):
         return False
     for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
@@ -160,10 +158,7 @@ def warn_of_repeats(rows: Rows) -> bool:
 
 
 def warn_of_shared_prompts(table: pd.DataFrame, groups: Sequence[str]) -> None:
-    """Warn where rows count as prompts although a column, none of which is a cluster, says that they share prompts.
-
-    The columns of the table have conventional names of prompts, or are the columns of clusters, ``groups``.
-    """
+    """Warn where rows count as prompts, but a column named like prompts, outside ``groups``, says they share some."""
     codes = {name: value_codes(column) for name, column in table.items()}
     counts = {name: len(np.unique(codes[name])) for name in codes if name not in groups}
     if not counts:
@@ -185,10 +180,7 @@ def warn_of_shared_prompts(table: pd.DataFrame, groups: Sequence[str]) -> None:
 
 
 def repeated_values(table: pd.DataFrame) -> dict[str, int]:
-    """Return the number of rows that repeat a value, for every column whose values identify prompts.
-
-    A column of texts, of vectors or of floats identifies prompts if more than half of its values are different.
-    """
+    """Return how many rows repeat a value, by column of texts, vectors or floats of which over half are different."""
     repeats = {}
     for name in table.columns:
         column = table[name]
@@ -255,10 +247,7 @@ _MOST_NAMED = 5
 
 
 def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
-    """Return the rows that a fit can read, and on each kind of row that a fit refuses what was found, and advice.
-
-    If a fit can read no vote at all, all rows are returned without a sentence: reading them raises the fit's error.
-    """
+    """Return the rows that a fit can read (all, where it can read none), and what was found of others, with advice."""
     if rows.derived is not None:
         # Scores and ranks were checked when the pairs were derived from them.
         return rows, ()

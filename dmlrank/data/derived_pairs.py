@@ -283,10 +283,7 @@ class DerivedPairs:
 
     @property
     def runs_missing(self) -> str:
-        """How many of the expected runs have no score, and which shares of the models' runs; empty where all have one.
-
-        The shares are those of the models that lack the fewest and the most.
-        """
+        """How many expected runs have no score, and the least and the largest share of a model's; empty where none."""
         if not self.runs_there or self.runs is None:
             return ""
         expected = self.runs.expected.sum(axis=0)
@@ -298,12 +295,9 @@ class DerivedPairs:
 
     @property
     def unequal_gaps(self) -> str:
-        """Which models lack materially more of their runs than the model that lacks fewest; empty where none does.
-
-        Prompts are the units of the test that it is more than chance, which is McNemar's where each model has one run
-        on a prompt. Its level is shared by all pairs of models, because the model that lacks fewest is found in the
-        data.
-        """
+        """Which models lack materially more of their runs than the model that lacks fewest; empty where none does."""
+        # Prompts are the units of the test, which is McNemar's where each model has one run on a prompt. All pairs
+        # share its level, because the model that lacks fewest is found in the data.
         if self.runs is None or len(self.models) == 1:
             return ""
         expected, lost = self.runs.expected.sum(axis=0), self.runs.n_missing

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import scipy
-from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import warn
 from ..exceptions import listed
@@ -33,17 +32,11 @@ def value_codes(column: Variable) -> IntArray:
 
 
 def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
-    """Return a code for each row of numbers, (rows,), from blocks (b, width): equal rows have equal codes.
-
-    Two rows are equal if their hashes of 128 bits are equal; this is faster than sorting or comparing the rows. NaN
-    equals NaN, and -0.0 equals 0.0.
-    """
-    hashes = np.concatenate([np.empty((0, 2), np.uint64), *_row_hashes(blocks)])
-    return np.asarray(pd.DataFrame(hashes).groupby([0, 1], sort=False).ngroup(), dtype=np.intp)
-
-
-def _row_hashes(blocks: Iterable[AnyArray]) -> Iterator[NDArray[np.uint64]]:
-    """Yield two independent hashes for each row of each block, (b, 2), from the bits of its numbers."""
+    """Return a code for each row of numbers, (rows,), from blocks (b, width): equal rows have equal codes."""
+    # Hashes of 128 bits stand for the rows, which would take longer to sort or compare. NaN equals NaN, -0.0 equals
+    # 0.0.
+    # Two independent hashes for each row, from the bits of its numbers.
+    hashes = [np.empty((0, 2), np.uint64)]
     scramble, multipliers = np.empty(0, np.uint64), np.empty((0, 2), np.uint64)
     for block in blocks:
         width = block.shape[1]
@@ -55,7 +48,9 @@ def _row_hashes(blocks: Iterable[AnyArray]) -> Iterator[NDArray[np.uint64]]:
         bits *= scramble
         # Numbers such as 1.0 have zeros in their lower bits; the upper bits are copied there.
         bits ^= bits >> np.uint64(32)
-        yield np.stack([(bits * column).sum(axis=1) for column in multipliers.T], axis=1)
+        hashes.append(np.stack([(bits * column).sum(axis=1) for column in multipliers.T], axis=1))
+    groups = pd.DataFrame(np.concatenate(hashes)).groupby([0, 1], sort=False)
+    return np.asarray(groups.ngroup(), dtype=np.intp)
 
 
 # A feature identifies texts if it has more different values than this, or more than half as many as there are contexts.
@@ -116,10 +111,8 @@ def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedT
 
 
 def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> IntArray:
-    """Join units, (n,), that share a text, so that no text is in two folds; return the new unit of each context, (n,).
-
-    A joined unit has the smallest number of its units. All units stay if one would be larger than a fold.
-    """
+    """Join units, (n,), that share a text, so that no text is in two folds; return the unit of each context, (n,)."""
+    # A joined unit has the smallest number of its units. All units stay if one would be larger than a fold.
     if shared is None:
         return unit
     n_units, n_texts = int(unit.max()) + 1, shared.n_different

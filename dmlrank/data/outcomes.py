@@ -123,11 +123,8 @@ class ComparedItems:
 def without_missing(
     winner: CodedColumn, categories: Categories | None, models: Iterable[Hashable] = (), *, warns: bool = True
 ) -> CodedColumn:
-    """Return labels of which those are missing that ``categories=`` calls so, and words for a missing value.
-
-    Such a word is a label where ``categories=`` gives it another meaning, or where it is the name of a model. With
-    ``warns``, labels that ``categories=`` calls missing and that do not occur give a warning.
-    """
+    """Return labels without those that ``categories=`` calls missing, and without words for a missing value."""
+    # Such a word is a label where categories= gives it another meaning, or where it is the name of a model.
     meanings = {name_of(label).strip().casefold(): meaning for label, meaning in (categories or {}).items()}
     is_missing = {text: isinstance(meaning, str) and meaning == _MISSING for text, meaning in meanings.items()}
     names = {name_of(model).strip().casefold() for model in models}
@@ -241,10 +238,8 @@ def read_labels(
 def read_probabilities(
     table: pd.DataFrame, categories: Categories | None = None, items: Sequence[str] = ()
 ) -> Outcomes:
-    """Read votes that are columns of probabilities, (v, C); a tie whose probability is always zero is no category.
-
-    Columns may be named by those of the two items, as ``home_wins`` for the item ``home``.
-    """
+    """Read votes that are columns of probabilities, (v, C), which may be named by the items, as ``home_wins``."""
+    # A tie whose probability is always zero is no category.
     user_meanings = _checked_categories(categories)
     names = [str(name) for name in table.columns]
     meanings = _read_ties_as_both_good(names, _column_meanings(names, user_meanings, items), user_meanings)
@@ -292,10 +287,7 @@ def unreadable_labels(
 
 
 def _ends(lowest: float, highest: float) -> tuple[int, int]:
-    """Return the numbers by which preferences say that the first and that the second item wins.
-
-    These are 1 and 0, or 1 and 2 where all numbers lie between these, as AlpacaEval has them.
-    """
+    """Return the numbers for a win of the first and of the second item: 1 and 0, or 1 and 2, as AlpacaEval has them."""
     return (1, 2) if lowest >= 1 - _ROUNDING and 1 + _ROUNDING < highest <= 2 + _ROUNDING else (1, 0)
 
 
@@ -397,11 +389,7 @@ def _checked_categories(categories: Categories | None) -> dict[Hashable, Meaning
 
 
 def require_mirrored_worths(categories: Categories | None) -> None:
-    """Raise where worths of grades treat the two models differently, for data whose two display orders are joined.
-
-    The worth w of a grade is 1 - w for the model shown second. If the same preference is given with the models in the
-    other order, its grade must therefore be worth 1 - w for the model shown first: each worth needs a mirror.
-    """
+    """Raise where a grade's worth w has no mirror, 1 - w for the model shown second, but display orders are joined."""
     grades = {label: worth for label, worth in _checked_categories(categories).items() if isinstance(worth, float)}
     # Labels that are no grades are wins, worth 1 and 0, and ties, worth one half.
     worths = np.array([*grades.values(), 0.0, 0.5, 1.0])
@@ -417,10 +405,7 @@ def require_mirrored_worths(categories: Categories | None) -> None:
 def _level_meanings(
     levels: Sequence[Hashable], user_meanings: Categories, items: set[str]
 ) -> list[Meaning | None] | None:
-    """Return the meaning of every distinct label: ``_UNKNOWN`` where it has none, None where it is a model's name.
-
-    Return None in place of the list where the labels are preferences: numbers, some of them neither whole nor models.
-    """
+    """Return each label's meaning, ``_UNKNOWN``, or None for a model's name; no list where they are preferences."""
     guessed = [level for level in levels if level not in user_meanings]
     if len(guessed) == len(levels) and all(isinstance(level, int | float | np.number) for level in levels):
         fractions = [n for n in levels if isinstance(n, float | np.floating) and not float(n).is_integer()]
@@ -429,7 +414,12 @@ def _level_meanings(
     spelt = [level for level in guessed if name_of(level) not in items]
     # Where the caller gives one number a meaning, the others have none of their own.
     gives_number = any(isinstance(level, _NUMBERS) for level in levels if level in user_meanings)
-    known = [] if gives_number and any(isinstance(level, _NUMBERS) for level in spelt) else _readings(spelt)
+    known: list[dict[Hashable, str]] = []
+    if not (gives_number and any(isinstance(level, _NUMBERS) for level in spelt)):
+        n_known = [sum(_word(label) in one for label in spelt) for one in _VOCABULARIES]
+        if max(n_known) < len(spelt):  # No vocabulary has all of the labels: those of words that have most.
+            n_known[1] = 0
+        known = [one for one, n in zip(_VOCABULARIES, n_known, strict=True) if n == max(n_known) > 0]
     if len(spelt) < len(guessed):  # Beside names of models, letters and numbers say nothing.
         known = [one for one in known if one is _MEANING_OF_WORD]
     words = {_word(level) for level in guessed}
@@ -449,14 +439,6 @@ def _level_meanings(
             read_as = {one[word] for one in known if word in one and not is_model}
             meanings.append(None if is_model else read_as.pop() if len(read_as) == 1 else _UNKNOWN)
     return meanings
-
-
-def _readings(labels: Sequence[Hashable]) -> list[dict[Hashable, str]]:
-    """Return the vocabularies that have all of these labels, or, if none has, those of words that have most."""
-    n_known = [sum(_word(label) in one for label in labels) for one in _VOCABULARIES]
-    if max(n_known) < len(labels):
-        n_known[1] = 0
-    return [one for one, n in zip(_VOCABULARIES, n_known, strict=True) if n == max(n_known) > 0]
 
 
 def _word(label: Hashable) -> Hashable:

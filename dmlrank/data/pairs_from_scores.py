@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_flag, check_text, number_in
-from .._utils.declared_types import checked
+from .._utils.argument_checks import check_flag, check_text, checked, number_in
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity
@@ -261,10 +260,7 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _numbers(column: pd.Series, name: str, kind: str, model: pd.Series | None = None) -> FloatArray:
-    """Return a column of finite numbers as floats, with NaN for missing numbers, (rows,).
-
-    An error names the cell by its row, and by its ``model`` where this column is given.
-    """
+    """Return a column of finite numbers as floats, (rows,), NaN for missing ones; ``model`` is for its errors."""
     known = column.dropna()
     if pd.api.types.infer_dtype(known) == "integer" and max(int(known.max()), -int(known.min())) > LARGEST_EXACT:
         # Only differences count, and those from the smallest number can be exact in floating point.
@@ -350,7 +346,9 @@ def _derive(
     is_run = table[model].notna().to_numpy() | ~np.isnan(values) | (not runs)
     missing = {name: int(table[name].isna().sum()) for name in keys}
     missing |= {name: int(table[name][is_run].isna().sum()) for name in (model, *([] if run is None else [run]))}
-    _refuse_missing(missing)
+    if any(missing.values()):
+        counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
+        raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
     coded = {name: CodedColumn.of(table[name]) for name in (*keys, model)}
     coded[model], changed = coded[model].with_plain_names()
     for name, column in coded.items():
@@ -400,13 +398,6 @@ def require_comparison(derived: DerivedPairs) -> None:
             f"no two models have a {derived.number!r} on one prompt ({len(derived.values)} prompts, "
             f"{len(derived.models)} models); models are compared on the prompts that they share"
         )
-
-
-def _refuse_missing(missing: dict[str, int]) -> None:
-    """Raise :class:`MissingDataError` where rows lack an identifier; ``missing`` has their number by column."""
-    if any(missing.values()):
-        counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
-        raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
 
 
 def _refuse_repeats(

@@ -218,10 +218,7 @@ class PreferenceData:
         return is_beside
 
     def unordered(self) -> PreferenceData:
-        """Return the same data for pairs without order: the item with the smaller code is first in every cell.
-
-        Where the items of a pair change places, "first wins" and "second wins" of its labels are exchanged.
-        """
+        """Return the data for pairs without order: the smaller code is first in every cell, wins exchanged for it."""
         cells = self.cells
         is_reversed = cells.first > cells.second
         if not is_reversed.any():
@@ -239,10 +236,7 @@ class PreferenceData:
         return replace(self, vote_y=y, cells=cells)
 
     def restrict(self, items: IntArray) -> PreferenceData:
-        """Return the same contexts with only the votes that compare two of these ``items``.
-
-        Categories that occur in no such vote are left out, as if the other votes had not been read.
-        """
+        """Return the same contexts with only the votes on two of these ``items``, and the categories of these votes."""
         new_code = np.full(self.n_items, -1)
         new_code[items] = np.arange(len(items))
         first, second = new_code[self.cells.first], new_code[self.cells.second]

@@ -63,11 +63,8 @@ def take_rows(
     optional: Sequence[str] | None = (),
     copies: IntArray | None = None,
 ) -> Rows:
-    """Take all rows of a frame with every column that the fit or a later step asks for, in one reading.
-
-    A DuckDB relation may return its rows in another order the next time. Labels that ``categories`` calls missing are
-    missing afterwards, and names of models have no outer blanks and one Unicode form.
-    """
+    """Take all rows of a frame with every column that the fit or a later step asks for, in one reading."""
+    # A DuckDB relation may return its rows in another order the next time.
     formula, available = parse_formula(formula_text), column_names(data)
     context, propensity, style = options.context, options.propensity_column, options.style_columns
     derived = data if isinstance(data, DerivedPairs) else None
@@ -146,10 +143,8 @@ def take_rows(
 
 
 def votes_of_counts(formula: Formula, data: object) -> tuple[pd.DataFrame, IntArray] | None:
-    """Return a table with a row for each kind of vote where columns of whole numbers count votes, and these numbers.
-
-    Columns whose rows all sum to one, or whose names say that they hold probabilities, count none: None is returned.
-    """
+    """Return a row for each kind of vote and numbers of votes, where columns hold such numbers; None elsewhere."""
+    # Rows that all sum to one hold probabilities, and so do columns whose names say so.
     names = list(formula.outcomes)
     available = [] if is_partitioned(data) or isinstance(data, DerivedPairs) else column_names(data)
     if len(names) < 2 or not set(names) <= set(available) or any(map(is_named_probability, names)):
@@ -195,10 +190,7 @@ def _with_plain_names(roles: dict[str, CodedColumn], formula: Formula) -> tuple[
 
 
 def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
-    """Return the preference data that the rows hold.
-
-    ``compares`` says whether scores are compared where the rows hold scores.
-    """
+    """Return the preference data that the rows hold; ``compares`` says whether scores are compared."""
     options = all_rows.options
     counts_scores = all_rows.derived is not None and (not compares or options.of_scores)
     if all_rows.derived is not None and counts_scores and options.pairs.min_votes > 1:
@@ -323,10 +315,8 @@ def warn_of_unequal_gaps(data: object, options: Options) -> None:
 
 
 def _without_missing_scores(rows: Rows, options: Options, compares: bool) -> tuple[Rows, str]:
-    """Restrict to prompts with scores of all models, or fill in scores; also return what is done with other gaps.
-
-    Where scores are not compared, they are then those that the functional takes from the runs on a prompt.
-    """
+    """Leave out prompts with missing scores, or fill them in; also return what is done with other gaps."""
+    # Scores that are not compared are those that the functional takes from the runs on a prompt.
     missing, derived = options.missing, rows.derived
     if derived is not None and not compares and isinstance(missing, str):
         derived = options.functional.of_runs(derived, missing in ("common", "model"))
@@ -407,10 +397,7 @@ def _complete_features(
 
 
 def with_columns(data: PreferenceData, frame: object, names: Sequence[str] | None) -> PreferenceData:
-    """Return the data with further columns of the frame that they were read from; all of its columns for None.
-
-    Raise :class:`DataError` unless the frame still has the rows of the data in the same order.
-    """
+    """Return the data with further columns of the frame, all for None; raise where its rows have changed."""
     requested = data.columns.available if names is None else names
     new = [name for name in dict.fromkeys(requested) if name in data.columns.available and name not in data.columns]
     if not new:
@@ -472,10 +459,7 @@ def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
 
 
 def missing_values(rows: Rows, missing: str = "raise") -> dict[str, NDArray[np.bool_]]:
-    """Return where a needed value is missing, (rows,), for every column and array of the caller.
-
-    A missing winner does not count: such a row is a context without a vote, and its models may be missing, too.
-    """
+    """Return where a needed value is missing, (rows,), by column and array of the caller; winners may be missing."""
     table, formula = rows.table, rows.formula
     labelled = rows.labelled
     roles = () if rows.derived else (*formula.outcomes, *formula.items)

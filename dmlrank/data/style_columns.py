@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from .._utils.declared_types import checked
+from .._utils.argument_checks import checked
 from ..exceptions import ColumnError, DataError, OptionTypeError, listed, shown
 from .arrays import AnyArray, FloatArray
 from .frames import column_names, require_columns, take_columns
@@ -164,10 +164,7 @@ def _measure_answer(answer: object) -> Measures:
 
 
 def turn_texts(conversation: object, role: str) -> list[str]:
-    """Return the texts of the turns of a role; a turn without a role is the assistant's.
-
-    The content of a turn is a text or a list of parts, of which those without text are left out.
-    """
+    """Return the texts of the turns of a role, without parts that have none; a turn without role is the assistant's."""
     texts = []
     for turn in conversation if isinstance(conversation, list | tuple | np.ndarray) else [None]:
         content = turn.get("content", 0) if isinstance(turn, Mapping) else 0

@@ -10,8 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from .._utils.argument_checks import check_whole
-from .._utils.declared_types import checked
+from .._utils.argument_checks import check_whole, checked
 from ..data.arrays import FloatArray, IntArray
 from ..data.frames import require_columns
 from ..exceptions import DataError, listed, nearest

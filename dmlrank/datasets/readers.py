@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_path
-from .._utils.declared_types import checked
+from .._utils.argument_checks import check_path, checked
 from ..data.arrays import arrow_module
 from ..data.frames import require_columns
 from ..data.style_columns import style_columns, turn_texts

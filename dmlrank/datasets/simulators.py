@@ -12,8 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, softmax
 
-from .._utils.argument_checks import check_whole, number_in, resolve_seed
-from .._utils.declared_types import checked
+from .._utils.argument_checks import check_whole, checked, number_in, resolve_seed
 from ..data.arrays import FloatArray, IntArray
 from ..exceptions import DataError, OptionTypeError, listed, nearest
 from ..functionals import CategoryWeights, named

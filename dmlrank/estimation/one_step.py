@@ -525,8 +525,8 @@ class _Task:
         pieces, added = list[tuple[FloatArray, IntArray, FloatArray]](), list[FloatArray]()
         for span in row_slices(len(part.contexts), data.n_items**2 * data.n_categories, CHUNK // _ARRAYS_PER_CHUNK):
             contexts, some_mu = part.contexts[span], mu[part.place[span]]
-            rows, row_place = _rows_of_contexts(residuals.context, contexts)
-            block, block_place = _rows_of_contexts(self.blocks.context, contexts)
+            rows, row_place = rows_of_contexts(residuals.context, contexts)
+            block, block_place = rows_of_contexts(self.blocks.context, contexts)
             row_block, first, second = np.searchsorted(block, residuals.block[rows]), residuals.first, residuals.second
             if isinstance(score, RestrictedBradleyTerry):
                 # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of
@@ -570,7 +570,7 @@ class _Task:
         return total / self.data.n_contexts
 
 
-def _rows_of_contexts(context: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:
+def rows_of_contexts(context: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:
     """Return the rows of b contexts in a table sorted by context, (r,), and the place of each row's context, (r,)."""
     start = np.searchsorted(context, contexts)
     count = np.searchsorted(context, contexts, side="right") - start

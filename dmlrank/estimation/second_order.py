@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logit
 
-from .._utils.tasks_and_threads import one_thread
+from .._utils.tasks_and_threads import one_thread, warn
 from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..exceptions import IntervalWarning, listed
 from ..functionals import BradleyTerry, Functional
 from .cross_fitting import CrossFittedMu, clip_and_renormalise
 from .influence import Influence, InfluenceBlocks, OneStepResult, add_to_rows
@@ -44,6 +46,9 @@ _SMALLEST = 1e-6
 # A fold is left out where pairs of labels of different units have less than this share of all pairs: next to all of its
 # labels are those of one unit, whose own noise cannot be told from the error of mu.
 _FEWEST_PAIRS = 0.1
+# Labels show an error of mu along a product of three features where log-odds are wrong by this much in the root mean
+# square, and the mean square is this many standard deviations from 0. At most so many coefficients are estimated.
+_LARGEST_ERROR, _CERTAIN, _MOST_COLUMNS = 0.3, 5.0, 2000
 # Entries of a table of contexts and pairs that are computed at a time, so that a few of them stay in cache.
 _ENTRIES = 250_000
 
@@ -164,11 +169,13 @@ def second_order(
         of_pairs = 2.0 if data.ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None]
         directions = of_pairs * bt.label_directions(n_items)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
-    estimated = None
-    for functions, is_full in dictionaries(data, contexts, shares, len(data.cells) / n_folds):
+    strongest, n_labels, estimated = strongest_features(data, contexts, shares), len(data.cells) / n_folds, None
+    for number, (functions, is_full) in enumerate(dictionaries(data, strongest, n_labels)):
         labels = [
             Labels.of(data, mu, floor, functions=functions, part=part, blocks=blocks, weight=weight) for part in parts
         ]
+        if not number:
+            _warn_of_products(data, strongest, labels[0], mu.folds.fold, units, n_labels)
         information = [one.information(n_items) / one.weight.sum() for one in labels]
         at = functions[contexts], weight[contexts] / weight[contexts].sum()
         fold_of_entry = mu.folds.fold[labels[0].context]
@@ -176,9 +183,7 @@ def second_order(
         for fold in np.unique(fold_of_entry).tolist():
             mine = [one.only(np.flatnonzero(fold_of_entry == fold)) for one in labels]
             of_entries = [(sign, unit[mine[0].block]) for sign, unit in units]
-            # Pairs of entries of different units, by weight.
-            sizes = ((sign, np.bincount(unit, mine[0].weight * mine[0].share)) for sign, unit in of_entries)
-            share_of_pairs = 1 - sum(sign * float(np.square(size / size.sum()).sum()) for sign, size in sizes)
+            share_of_pairs = mine[0].share_of_pairs(of_entries)
             if share_of_pairs < _FEWEST_PAIRS:
                 continue
             size = float(mine[0].weight.sum())
@@ -301,6 +306,11 @@ class Labels:
         """Return some of the entries."""
         of_entries = [name for name in self.__slots__ if name not in ("part", "functions", "scale")]
         return replace(self, **{name: getattr(self, name)[rows] for name in of_entries})
+
+    def share_of_pairs(self, units: Sequence[tuple[float, IntArray]]) -> float:
+        """Return the share of pairs of entries, by weight, that are of different units."""
+        sizes = ((sign, np.bincount(unit, self.weight * self.share)) for sign, unit in units)
+        return 1 - sum(sign * float(np.square(size / size.sum()).sum()) for sign, size in sizes)
 
     def as_column(self, share: FloatArray) -> FloatArray:
         """Return the column of fitted log-odds at win shares."""
@@ -516,19 +526,12 @@ def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatAr
     return of_item[:, :, None] + sign * of_item[:, None, :] + coefficients[-1] * log_odds
 
 
-def dictionaries(
-    data: PreferenceData, contexts: IntArray, shares: Sequence[FloatArray], n_labels: float
-) -> Iterator[tuple[FloatArray, bool]]:
-    """Yield the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
-
-    They are 1, the features that move the fitted win shares most, their squares and cubes, and products of two of them,
-    without columns that depend linearly on those before them. Products are left out first, then powers, then features;
-    nothing is yielded where labels are too few even for one number per item.
+def strongest_features(data: PreferenceData, contexts: IntArray, shares: Sequence[FloatArray]) -> IntArray:
+    """Return the features that with their squares explain the fitted strengths best, the best first.
 
     Shapes: shares (b, K, K).
     """
     strength = np.mean([(np.log(share) - np.log1p(-share)).mean(axis=2) for share in shares], axis=0)
-    # The features that together with their squares explain the fitted strengths best are chosen.
     x = np.ascontiguousarray(data.x[contexts], float)
     varies = np.flatnonzero(
         [np.ptp(column[~np.isnan(column)]) > 0 if (~np.isnan(column)).any() else 0 for column in x.T]
@@ -538,8 +541,17 @@ def dictionaries(
         basis = np.column_stack([z, z**2])
         basis -= basis.mean(axis=0)
         explained.append(np.square(basis @ np.linalg.lstsq(basis, strength, rcond=None)[0]).sum())
-    chosen = np.sort(varies[np.argsort(-np.array(explained), kind="stable")[:_N_FEATURES]])
-    x = _standardised(np.ascontiguousarray(data.x[:, chosen], float))
+    return varies[np.argsort(-np.array(explained), kind="stable")[:_N_FEATURES]]
+
+
+def dictionaries(data: PreferenceData, strongest: IntArray, n_labels: float) -> Iterator[tuple[FloatArray, bool]]:
+    """Yield the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
+
+    They are 1, the features that move the fitted win shares most, their squares and cubes, and products of two of them,
+    without columns that depend linearly on those before them. Products are left out first, then powers, then features;
+    nothing is yielded where labels are too few even for one number per item.
+    """
+    x = _standardised(np.ascontiguousarray(data.x[:, np.sort(strongest)], float))
     first, second = np.triu_indices(x.shape[1], 1)
     parts = [np.ones((len(x), 1)), x, np.hstack([x**2, x**3]), x[:, first] * x[:, second]]
     for n_parts in range(len(parts), 0, -1):
@@ -551,6 +563,64 @@ def dictionaries(
         if functions.shape[1] * data.n_items <= _COLUMNS_PER_LABEL * n_labels:
             scale = np.sqrt(np.square(functions[data.cells.context]).mean(axis=0))
             yield functions / np.where(scale > 0, scale, 1.0), n_parts == len(parts)
+
+
+def _warn_of_products(
+    data: PreferenceData,
+    strongest: IntArray,
+    labels: Labels,
+    fold: IntArray,
+    units: Sequence[tuple[float, IntArray]],
+    n_labels: float,
+) -> None:
+    """Warn where labels show that mu misses how three features act together, which the dictionary does not have.
+
+    With t what the dictionary leaves of a product of three features, and e_jk = t(x) (b_j - b_k), the mean of v e_jk^2
+    is b'H b less the labels' own noise, as in u; its standard deviation where e is 0 follows from the noise.
+    """
+    n_items, q = data.n_items, int(min(_COLUMNS_PER_LABEL * n_labels, _MOST_COLUMNS) // data.n_items)
+    triples = [*combinations(range(len(strongest)), 3)][:q]
+    if not triples:
+        return
+    x, known = _standardised(np.ascontiguousarray(data.x[:, strongest], float)), labels.functions
+    products = np.stack([x[:, triple].prod(axis=1) for triple in triples], axis=1)
+    size = np.square(products).sum(axis=0)
+    products -= known @ np.linalg.lstsq(known.T @ known, known.T @ products, rcond=None)[0]
+    left = np.square(products).sum(axis=0)
+    new = np.flatnonzero(left > _DEPENDENT * size)
+    if not len(new):
+        return
+    labels = replace(labels, functions=products[:, new] / np.sqrt(left[new] / len(products)))
+    information, fold_of_entry = labels.information(n_items) / labels.weight.sum(), fold[labels.context]
+    found, noise, total, n_estimated = np.zeros(len(new)), np.zeros(len(new)), 0.0, 0
+    for one in np.unique(fold_of_entry).tolist():
+        mine = labels.only(np.flatnonzero(fold_of_entry == one))
+        of_entries = [(sign, unit[mine.block]) for sign, unit in units]
+        share_of_pairs = mine.share_of_pairs(of_entries)
+        if share_of_pairs < _FEWEST_PAIRS:
+            continue
+        known_of_fold = information * mine.weight.sum()
+        error = ErrorOfMu.of(mine, known_of_fold, n_items)
+        of_all, own = (
+            np.einsum("jtkt->t", (known_of_fold * part)[:-1, :-1].reshape((n_items, len(new)) * 2))
+            for part in (np.outer(error.coefficients, error.coefficients), error.noise(mine, of_entries, n_items))
+        )
+        found += (of_all - own) / share_of_pairs
+        noise += own
+        total, n_estimated = total + float(mine.weight @ mine.variance), n_estimated + n_items
+    worst = int(found.argmax())
+    deviation = noise[worst] * np.sqrt(2 / max(n_estimated, 1))
+    if found[worst] > max(_LARGEST_ERROR**2 * total, _CERTAIN * deviation):
+        columns = set(strongest[list(triples[new[worst]])].tolist())
+        names = [name for name, places in data.feature_map.terms.items() if not columns.isdisjoint(places)]
+        warn(
+            f"held-out labels show that the fitted probabilities miss how {listed(names)} act together: along the "
+            f"product of the three, log-odds are wrong by {np.sqrt(found[worst] / total):.2f} in the root mean square, "
+            f"where {_LARGEST_ERROR:g} hardly matters. Intervals of this functional, which is curved, may cover far "
+            f"too seldom. Add the product, {':'.join(names)}, to the formula, or use functional='borda', which is "
+            f"linear",
+            kind=IntervalWarning,
+        )
 
 
 def _standardised(x: FloatArray) -> FloatArray:

@@ -54,8 +54,8 @@ from ..functionals import Functional
 from ..functionals.linear_scores import jacobian_at
 from ..nuisance.propensity_model.estimate import PairPropensity
 from .cross_fitting import ContextPart, clip_and_renormalise, contexts_at_a_time, over_parts
-from .influence import Influence, InfluenceBlocks, NuisanceEstimates, add_to_rows
-from .one_step import Residuals
+from .influence import InfluenceBlocks, NuisanceEstimates, add_to_rows
+from .one_step import Residuals, rows_of_contexts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,14 +152,6 @@ class BoundInputs:
         """Return probabilities, clipped at the floor for functionals that need a floor."""
         return clip_and_renormalise(probabilities, self.nuisances.floor) if interior else probabilities
 
-    @property
-    def n_distinct(self) -> int:
-        """Number of contexts whose features, or rates, differ."""
-        if not self.voting.shares_rates:
-            return self.data.n_contexts
-        parts = self.nuisances.mu.parts(contexts_at_a_time(self.data))
-        return sum(int(part.place.max(initial=-1)) + 1 for part in parts)
-
     def rates(self, part: ContextPart) -> tuple[FloatArray, IntArray, IntArray]:
         """Return the vote rates v in a part of the contexts, and which rows of mu and of the rates belong together.
 
@@ -174,7 +166,7 @@ class BoundInputs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CorrectionRows:
-    """Votes and shown battles as rows, from which corrections are computed.
+    """Votes and shown battles as rows in the order of their contexts, from which corrections are computed.
 
     context, block, first, second (r,): Context, influence block and ordered pair of each row.
     mu (r, C): mu at the pair, clipped at the floor for functionals that need a floor.
@@ -204,14 +196,20 @@ class CorrectionRows:
         # every pair, which the value of each context contains.
         vote = blocks.entry_share.astype(float) if shown is None else np.zeros(len(label))
         rows = cls(votes.context, votes.block, votes.first, votes.second, votes.mu[interior], rate, label, vote)
-        if shown is None:
-            return rows
-        shown = replace(shown, mu=inputs.mu(shown.mu, interior))
-        return cls(*(np.concatenate([getattr(part, name) for part in (rows, shown)]) for name in cls.__slots__))
+        if shown is not None:
+            shown = replace(shown, mu=inputs.mu(shown.mu, interior))
+            rows = cls(*(np.concatenate([getattr(part, name) for part in (rows, shown)]) for name in cls.__slots__))
+        return rows.only(np.argsort(rows.context, kind="stable"))
 
     def only(self, rows: IntArray | slice) -> CorrectionRows:
         """Return some of the rows."""
         return CorrectionRows(*(getattr(self, name)[rows] for name in self.__slots__))
+
+    def of_contexts(self, contexts: IntArray) -> tuple[CorrectionRows, IntArray, IntArray]:
+        """Return the rows of some contexts, the blocks that they have, (p,), and which of them each row is in, (r,)."""
+        rows = self.only(rows_of_contexts(self.context, contexts)[0])
+        blocks, place = np.unique(rows.block, return_inverse=True)
+        return rows, blocks, place.reshape(-1)
 
     def directions(self, shares: ExtremeShares) -> tuple[FloatArray, FloatArray]:
         """Return mu+ at the pairs, (r, C), and the direction in which each row moves mu+, (r, C)."""
@@ -221,19 +219,33 @@ class CorrectionRows:
         return rate * self.mu + (1 - rate) * extreme, change
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PartBounds:
+    """The influence of lower and upper bounds in a part of the contexts, at one gamma.
+
+    number: Which of the gammas it is.
+    contexts (c,), value (c, 2 J): The contexts and c'F(mu+) in each of them.
+    blocks (p,), correction (p, 2 J): The influence blocks of these contexts that have votes or battles.
+    """
+
+    number: int
+    contexts: IntArray
+    value: FloatArray
+    blocks: IntArray
+    correction: FloatArray
+
+
 def additive_bounds(
     functional: Functional,
     contrasts: FloatArray,
     gammas: Sequence[float],
     inputs: BoundInputs,
-) -> Iterator[Influence]:
-    """Yield the influence of the lower and upper bounds of contrasts, one for each gamma.
-
-    The next step overwrites the arrays of the influence.
+) -> Iterator[PartBounds]:
+    """Yield the influence of the lower and upper bounds of contrasts, part by part and for each gamma.
 
     Shapes: contrasts (J, K).
     """
-    data, weights, voting = inputs.data, functional.category_weights, inputs.voting
+    data, weights = inputs.data, functional.category_weights
     directions = functional.label_directions(data.n_items)
     assert directions is not None, "a pair-additive score has directions"
     # The term of a pair is a link of the preference s1, or logit s1 - logit s2. It is twice logit s1 where s1 + s2 = 1.
@@ -250,14 +262,12 @@ def additive_bounds(
     task = _AdditiveTask(functional, contrasts, inputs, slopes, order, shares, pairs, is_joined)
     rows = CorrectionRows.of(inputs, functional.interior)
     values_of_part = partial(task.values, gammas=tuple(gammas))
-    parts = list(over_parts(values_of_part, inputs.nuisances.mu, contexts_at_a_time(data), "bounds"))
-    value = np.empty((data.n_contexts, 2 * len(contrasts)))
-    correction = np.empty((len(voting.block_context), 2 * len(contrasts)))
-    for number, gamma in enumerate(gammas):
-        task.corrections(rows, gamma, correction)
-        for part, (distinct, place) in parts:
-            value[part.contexts] = distinct[number, place]
-        yield Influence(value, correction, voting.block_context, voting.block_weight, inputs.weight)
+    for part, (distinct, place) in over_parts(values_of_part, inputs.nuisances.mu, contexts_at_a_time(data), "bounds"):
+        of_part, blocks, row_block = rows.of_contexts(part.contexts)
+        for number, gamma in enumerate(gammas):
+            correction = np.zeros((len(blocks), 2 * len(contrasts)))
+            task.add_corrections(of_part, row_block, gamma, correction)
+            yield PartBounds(number, part.contexts, distinct[number, place], blocks, correction)
 
 
 # Pairs (step, step * M), with M the probabilities of the best categories, (...). The sum of step * M is a share.
@@ -362,11 +372,10 @@ class _AdditiveTask:
             change += to_extreme
         return change
 
-    def corrections(self, all_rows: CorrectionRows, gamma: float, total: FloatArray) -> None:
-        """Write the corrections of all blocks, lower and upper bound, to ``total``, (q, 2 J)."""
+    def add_corrections(self, all_rows: CorrectionRows, block: IntArray, gamma: float, total: FloatArray) -> None:
+        """Add the corrections of rows, lower and upper bound, to those of their blocks: ``total`` is (p, 2 J)."""
         data = self.inputs.data
-        total[...] = 0.0
-        for part in row_slices(len(all_rows.block), 1, _ROWS):
+        for part in row_slices(len(block), 1, _ROWS):
             rows = all_rows.only(part)
             # Probabilities and directions that are best and worst for the item shown first.
             high, low = (rows.directions(ExtremeShares(order, gamma)) for order in (self.order, self.order[::-1]))
@@ -380,7 +389,7 @@ class _AdditiveTask:
                 up, down = (self._term_change(*moved_and_change)[:, None] for moved_and_change in (best, worst))
                 rising = slope > 0
                 bounds = np.hstack([slope * np.where(rising, down, up), slope * np.where(rising, up, down)])
-                add_to_rows(total, rows.block, bounds)
+                add_to_rows(total, block[part], bounds)
 
     def _term_change(self, moved: FloatArray, change: FloatArray) -> FloatArray:
         """Return how far directions, (r, C), at probabilities, (r, C), move the terms of their pairs, (r,)."""
@@ -412,8 +421,8 @@ _ENTRIES = 5_000_000
 
 def first_order_bounds(
     functional: Functional, contrasts: FloatArray, gammas: Sequence[float], inputs: BoundInputs
-) -> list[Influence]:
-    """Return the influence of the lower and upper bounds of contrasts, one for each gamma.
+) -> Iterator[PartBounds]:
+    """Yield the influence of the lower and upper bounds of contrasts, part by part and for each gamma.
 
     Shapes: contrasts (J, d).
 
@@ -422,27 +431,20 @@ def first_order_bounds(
     The derivatives in the probabilities of all pairs and all categories are computed in every context, or once for
     contexts of a fold with equal features. The cost grows with the fourth power of the number of models.
     """
-    data, voting, n_estimates = inputs.data, inputs.voting, 2 * len(contrasts)
+    data, n_estimates, n_done = inputs.data, 2 * len(contrasts), 0
     rows = CorrectionRows.of(inputs, functional.interior)
-    by_context = np.argsort(rows.context, kind="stable")
-    bounds = np.searchsorted(rows.context[by_context], np.arange(data.n_contexts + 1))
-    values = np.zeros((len(gammas), data.n_contexts, n_estimates))
-    corrections = np.zeros((len(gammas), len(voting.block_context), n_estimates))
     size = max(1, _ENTRIES // (data.n_items**2 * data.n_categories * contrasts.shape[1]))
-    n_done, above = 0, np.triu(np.ones((data.n_items, data.n_items), dtype=bool), 1)[..., None]
+    above = np.triu(np.ones((data.n_items, data.n_items), dtype=bool), 1)[..., None]
     for part in inputs.nuisances.mu.parts(size):
-        of_part = rows.only(np.concatenate([by_context[bounds[i] : bounds[i + 1]] for i in part.contexts]))
+        of_part, block, row_block = rows.of_contexts(part.contexts)
         rates, row_of_mu, place = inputs.rates(part)
         rate, mu = rates[..., None], inputs.mu(part.probabilities(), functional.interior)[row_of_mu]
         # Derivatives in the category probabilities of all pairs, (s, d, K, K, C).
         gradients = np.stack([jacobian_at(functional, table, data.ordered) for table in mu])
-        block, first_row, row_block = np.unique(of_part.block, return_index=True, return_inverse=True)
-        place_of = np.full(data.n_contexts, -1)
-        place_of[part.contexts] = place
-        block_place, row_place = place_of[of_part.context[first_row]], place_of[of_part.context]
-        at_rows = row_place, of_part.first, of_part.second
-        at_blocks = row_block.reshape(-1), of_part.first, of_part.second
-        change = np.empty((len(gammas), len(block), n_estimates))
+        row_place = place[np.searchsorted(part.contexts, of_part.context)]
+        block_place = place[np.searchsorted(part.contexts, inputs.voting.block_context[block])]
+        at_rows, at_blocks = ((where, of_part.first, of_part.second) for where in (row_place, row_block))
+        values, changes = (np.empty((len(gammas), len(each), n_estimates)) for each in (place, block))
         for column in range(n_estimates):
             contrast = contrasts[column % len(contrasts)]
             slope = np.einsum("sdjkc,d->sjkc", gradients, contrast if column >= len(contrasts) else -contrast)
@@ -455,14 +457,12 @@ def first_order_bounds(
                     extreme = np.where(above, extreme, in_other_order(extreme))
                     delta += in_other_order(delta)
                 moved = rate * mu + (1 - rate) * extreme
-                change[number, :, column] = functional.derivative(moved[block_place], delta) @ contrast
+                changes[number, :, column] = functional.derivative(moved[block_place], delta) @ contrast
                 of_mu = functional.value(moved)
-                if voting.shown is None:
+                if inputs.voting.shown is None:
                     of_mu = of_mu - functional.derivative(moved, rate * (mu - extreme))
-                values[number, part.contexts, column] = (of_mu @ contrast)[place]
-        for correction, of_gamma in zip(corrections, change, strict=True):
-            add_to_rows(correction, block, of_gamma)
+                values[number, :, column] = (of_mu @ contrast)[place]
+        for number, (value, change) in enumerate(zip(values, changes, strict=True)):
+            yield PartBounds(number, part.contexts, value, block, change)
         n_done += len(part.contexts)
         report(n_done, data.n_contexts, "bounds, contexts")
-    given = voting.block_context, voting.block_weight, inputs.weight
-    return [Influence(value, correction, *given) for value, correction in zip(values, corrections, strict=True)]

@@ -21,7 +21,7 @@ from ..functionals import Functional, kind_of
 from ..functionals.linear_scores import MeanScore, PositionEffect
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
-from ..inference.score_limits import FEW_UNITS, ContrastLaw, WinShares, df_of_shares
+from ..inference.score_limits import ContrastLaw
 from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.training_rows import log_loss
@@ -33,6 +33,7 @@ from .fit_covariance import (
     covariance_of,
     make_covariance,
     one_sided_models,
+    shares_of,
 )
 from .state import FitState, GradeFigures, JudgeFigures, StyleEstimates
 
@@ -172,8 +173,8 @@ class Diagnostics(Summarised):
 
     @property
     def largest_second_order(self) -> tuple[str, float, float]:
-        """The entry of ``second_order_by_model`` with the largest bias."""
-        return max(self.second_order_by_model, key=lambda entry: abs(entry[1]))
+        """The entry of ``second_order_by_model`` with the largest bias; without a name and zero where there is none."""
+        return max(self.second_order_by_model, key=lambda entry: abs(entry[1]), default=("", 0.0, 0.0))
 
     def summary(self, title: str | None = None) -> Summary:
         """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes.
@@ -570,13 +571,7 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     gauge, suffix = functional.gauge(data.n_items), state.estimator.label_suffix
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
-    if np.isfinite(functional.limits).all():
-        (low, high), df, each = functional.limits, covariance.df, np.ones(len(estimate))
-        is_random = not state.units.clusters and state.units.task is None and options.prompts != "fixed"
-        if df + 1 < FEW_UNITS and is_random:
-            rows = state.influence.by_context()
-            df = df_of_shares(rows.centred if rows.copies is None else np.repeat(rows.centred, rows.copies, axis=0))
-        covariance = replace(covariance, shares=WinShares(low * each, high * each, df))
+    covariance = replace(covariance, shares=shares_of(state, state.influence, covariance, functional.limits))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
     if state.estimator is MEANS and data.scores is not None:
         n_scores = data.scores.n_runs.sum(axis=0)
@@ -843,11 +838,8 @@ def _cluster_factors(state: FitState) -> tuple[float, ...]:
 
 
 def estimate_position_effect(state: FitState) -> tuple[float, float]:
-    """Return the position effect, the advantage of being shown first, and its z statistic.
-
-    Where order matters, the position effect is estimated by the one-step estimator. Where order is assumed not to
-    matter, residuals of the labels are regressed on display order within pairs.
-    """
+    """Return the position effect, the advantage of being shown first, and its z statistic."""
+    # Where order is assumed not to matter, residuals of the labels are regressed on display order within pairs.
     if state.data.ordered:
         influence = state.influence_of("position_effect")
         score = PositionEffect(state.setup.weights, state.setup.shared_graph)

@@ -29,6 +29,7 @@ from ..inference.covariance import (
     robust,
     two_way,
 )
+from ..inference.score_limits import FEW_UNITS, WinShares, df_of_shares
 from ..options import MULTIPLIERS, Options
 from .compared_pairs import MOST_NAMED, MeanTarget, Setup
 from .estimators import Estimator
@@ -133,6 +134,17 @@ def clustered_covariance(
         second = clusters.second_of_context
         return two_way(influence.by_context(), clusters.of_context, second, gauge, of_contexts=True, n_parts=n_parts)
     return one_way(influence, clusters.of_context, gauge)
+
+
+def shares_of(
+    state: FitState, influence: InfluenceFunction, covariance: Covariance, limits: tuple[float, float]
+) -> WinShares | None:
+    """Return what limits of win shares between ``limits`` need; None where these are infinite."""
+    df, is_random = covariance.df, not state.units.clusters and state.units.task is None
+    if np.isfinite(limits).all() and df + 1 < FEW_UNITS and is_random and state.options.prompts != "fixed":
+        rows = influence.by_context()
+        df = df_of_shares(rows.centred if rows.copies is None else np.repeat(rows.centred, rows.copies, axis=0))
+    return WinShares.between(limits, len(covariance.matrix), df)
 
 
 def multiplier_bootstrap(

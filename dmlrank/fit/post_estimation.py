@@ -28,10 +28,10 @@ from ..estimation.one_step import one_step
 from ..estimation.unanimous_pairs import find_unanimous_pairs
 from ..functionals import Functional
 from ..functionals.linear_scores import WinShare
-from ..inference.covariance import Covariance
+from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.wald import DifferenceTest, wald_test_of_difference
 from .compared_pairs import mean_targets
-from .fit_covariance import covariance_of, label_errors
+from .fit_covariance import covariance_of, label_errors, shares_of
 from .state import FitState, JudgeFigures, Repetition, Units
 
 if TYPE_CHECKING:
@@ -42,20 +42,22 @@ if TYPE_CHECKING:
 _NULL_SEED = 20
 
 
-def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[float, Covariance]:
-    """Estimate the win probability of ``item`` against ``opponent``, with the estimator of the fit."""
+def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[FloatArray, Covariance]:
+    """Estimate the win probability of ``item`` against ``opponent``, (1,), with the estimator of the fit."""
+    influence: InfluenceFunction
+    estimates = None
     if state.likelihood:
         from .direct_fits import win_probability_influence
 
-        win_probability, unanimous_variance = win_probability_influence(state, item, opponent)
-        variance = covariance_of(state, win_probability, np.empty((0, 1)), unanimous_covariance=unanimous_variance)
-        return float(win_probability.estimate[0]), variance
-    score = WinShare(state.setup.weights, item, opponent)
-    influences = _one_step_targets(state, score, state.repetitions)
-    influence, estimates = state.estimator.average(influences), state.estimator.estimates(influences)
-    added = state.unanimous_covariance(score, pooled=False)
+        influence, added = win_probability_influence(state, item, opponent)
+    else:
+        score = WinShare(state.setup.weights, item, opponent)
+        influences = _one_step_targets(state, score, state.repetitions)
+        influence, estimates = state.estimator.average(influences), state.estimator.estimates(influences)
+        added = state.unanimous_covariance(score, pooled=False)
     covariance = covariance_of(state, influence, np.empty((0, 1)), estimates, unanimous_covariance=added)
-    return float(influence.estimate[0]), covariance
+    share, covariance = clip_to_limits(influence.estimate, covariance, WinShare.limits)
+    return share, replace(covariance, shares=shares_of(state, influence, covariance, WinShare.limits))
 
 
 def _one_step_targets(state: FitState, score: Functional, repetitions: Sequence[Repetition]) -> list[InfluenceFunction]:

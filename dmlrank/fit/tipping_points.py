@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,8 +14,15 @@ from ..data.formula.parse import parse_formula
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import ShownBattles, read_shown_battles
 from ..estimation.cross_fitting import CrossFittedMu
-from ..estimation.influence import Influence, InfluenceFunction, mean_influence
-from ..estimation.voting_bounds import BoundInputs, CorrectionRows, VotingStage, additive_bounds, first_order_bounds
+from ..estimation.influence import Influence, InfluenceFunction, add_to_rows, mean_influence
+from ..estimation.voting_bounds import (
+    BoundInputs,
+    CorrectionRows,
+    PartBounds,
+    VotingStage,
+    additive_bounds,
+    first_order_bounds,
+)
 from ..exceptions import OptionError
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
@@ -163,46 +170,80 @@ class BoundEvaluation:
 
     def at(self, gammas: Sequence[float], alpha: float) -> Bounds:
         """Return the bounds with their standard errors."""
-        n, functional = len(self.contrasts), self.state.setup.functional
-        bounds_of: Callable[..., Iterable[Influence]] = first_order_bounds
-        n_stored = self.state.data.n_contexts
-        if _has_pair_terms(self.state):
-            bounds_of, n_stored = additive_bounds, max(inputs.n_distinct for inputs in self.inputs)
-        step = max(1, _MAX_STORED // (n_stored * 2 * n))
+        is_fixed, units = self.state.options.prompts == "fixed", self.state.units
+        step, influences_of = len(gammas), self._summed
+        # Sums over contexts are all that independent prompts need.
+        if is_fixed or units.clusters is not None or len(self.inputs) > 1:
+            n_rows = self.state.data.n_contexts + len(self.inputs[0].voting.block_context)
+            step = max(1, _MAX_STORED // (n_rows * 2 * len(self.contrasts) * len(self.inputs)))
+            influences_of = self._stored
         estimates, errors, critical = [], [], []
         for start in range(0, len(gammas), step):
-            some = gammas[start : start + step]
-            by_repetition = [bounds_of(functional, self.contrasts, some, inputs) for inputs in self.inputs]
-            # The influence of lower and upper bounds, for each gamma with one entry per repetition.
-            for one_step_influences in zip(*by_repetition, strict=True):
-                influences = list(map(self._without_second_order_bias, one_step_influences, self.state.repetitions))
-                covariance = self._covariance(influences)
-                estimates.append(np.mean([influence.estimate for influence in influences], axis=0))
+            for estimate, covariance in influences_of(gammas[start : start + step]):
+                estimates.append(estimate)
                 errors.append(covariance.std_errors)
                 critical.append(max(Family.of_contrasts(covariance).critical(alpha), self.critical_of_family))
         lower, upper = np.split(np.array(estimates), 2, axis=1)
         lower_error, upper_error = np.split(np.array(errors), 2, axis=1)
         return Bounds(np.asarray(gammas, dtype=float), lower, upper, lower_error, upper_error, np.array(critical))
 
-    def _without_second_order_bias(self, influence: Influence, repetition: Repetition) -> Influence:
-        """Return the influence of the bounds with what the fit added to the scores."""
-        second_order = repetition.second_order
-        if second_order is None or not self.state.options.learning.second_order:
-            return influence
-        # The blocks of the fit come before those of battles that belong to none. The array is this influence's own.
-        added = second_order.correction @ self.contrasts.T
-        for of_bound in np.split(influence.correction[: len(added)], 2, axis=1):
-            of_bound += added
-        return influence
+    def _parts(self, gammas: Sequence[float], inputs: BoundInputs) -> Iterator[PartBounds]:
+        """Return the influence of the bounds, part by part."""
+        bounds_of = additive_bounds if _has_pair_terms(self.state) else first_order_bounds
+        return bounds_of(self.state.setup.functional, self.contrasts, gammas, inputs)
 
-    def _covariance(self, influences: Sequence[Influence]) -> Covariance:
-        """Return the covariance of lower and upper bounds, (2 J, 2 J), of the fit's type."""
-        influence = mean_influence(influences)
-        gauge, estimates = np.empty((0, influence.n_scores)), np.stack([one.estimate for one in influences])
-        units = replace(self.state.units, annotator=self.inputs[0].voting.annotator)
-        is_fixed, added = self.state.options.prompts == "fixed", self.added_covariance
-        with collected_warnings():  # The fit has already warned of few clusters.
-            return make_covariance(influence, gauge, units, is_fixed, estimates, unanimous_covariance=added)
+    def _summed(self, gammas: Sequence[float]) -> Iterator[tuple[FloatArray, Covariance]]:
+        """Yield the bounds at each gamma with their covariance, where contexts are independent and are the blocks."""
+        (inputs,), (repetition,), weight = self.inputs, self.state.repetitions, self.inputs[0].weight[:, None]
+        n, n_estimates = self.state.data.n_contexts, 2 * len(self.contrasts)
+        sums, moments = np.zeros((2, len(gammas), n_estimates)), np.zeros((len(gammas), n_estimates, n_estimates))
+        # Deviations from numbers near the bounds, so that no digits are lost.
+        near = np.tile(self.contrasts @ repetition.one_step_result.target.estimate, 2)
+        for part in self._parts(gammas, inputs):
+            deviation = part.value - near
+            self._add_second_order_bias(deviation, repetition, part.contexts)
+            add_to_rows(deviation, np.searchsorted(part.contexts, part.blocks), part.correction)
+            deviation *= weight[part.contexts]
+            sums[:, part.number] += deviation.sum(axis=0), (weight[part.contexts] * deviation).sum(axis=0)
+            moments[part.number] += deviation.T @ deviation
+        for (total, weighted), moment in zip(sums.transpose(1, 0, 2), moments, strict=True):
+            shift = total / n
+            crossed = np.outer(weighted, shift)
+            centred = moment - crossed - crossed.T + np.square(weight).sum() * np.outer(shift, shift)
+            covariance = Covariance(centred / n**2, np.eye(n_estimates), df=n - 1.0).plus(self.added_covariance)
+            yield near + shift, covariance.without_rounding(near + shift)
+
+    def _stored(self, gammas: Sequence[float]) -> Iterator[tuple[FloatArray, Covariance]]:
+        """Yield the bounds at each gamma with their covariance, from the influence values of all contexts."""
+        voting, n_estimates = self.inputs[0].voting, 2 * len(self.contrasts)
+        of_gammas: list[list[Influence]] = [[] for _ in gammas]
+        for inputs, repetition in zip(self.inputs, self.state.repetitions, strict=True):
+            value = np.empty((len(gammas), self.state.data.n_contexts, n_estimates))
+            correction = np.zeros((len(gammas), len(voting.block_context), n_estimates))
+            for part in self._parts(gammas, inputs):
+                value[part.number, part.contexts] = part.value
+                correction[part.number, part.blocks] = part.correction
+            of_fit = slice(0, len(self.state.units.blocks.context))
+            given = voting.block_context, voting.block_weight, inputs.weight
+            for influences, of_contexts, of_blocks in zip(of_gammas, value, correction, strict=True):
+                # The blocks of the fit come before those of battles that belong to none.
+                self._add_second_order_bias(of_blocks[of_fit], repetition, of_fit)
+                influences.append(Influence(of_contexts, of_blocks, *given))
+        units, is_fixed = replace(self.state.units, annotator=voting.annotator), self.state.options.prompts == "fixed"
+        for influences in of_gammas:
+            influence, estimates = mean_influence(influences), np.stack([one.estimate for one in influences])
+            gauge, added = np.empty((0, n_estimates)), self.added_covariance
+            with collected_warnings():  # The fit has already warned of few clusters.
+                covariance = make_covariance(influence, gauge, units, is_fixed, estimates, unanimous_covariance=added)
+            yield np.mean(estimates, axis=0), covariance
+
+    def _add_second_order_bias(self, rows: FloatArray, repetition: Repetition, blocks: IntArray | slice) -> None:
+        """Add what the fit added to the scores to the corrections of its blocks, lower and upper bounds, in place."""
+        second_order = repetition.second_order
+        if second_order is not None and self.state.options.learning.second_order:
+            added = second_order.correction[blocks] @ self.contrasts.T
+            for of_bound in np.split(rows, 2, axis=1):
+                of_bound += added
 
 
 def _has_pair_terms(state: FitState) -> bool:

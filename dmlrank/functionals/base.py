@@ -703,7 +703,9 @@ class Functional(ABC):
             unit = np.zeros_like(mu)
             unit[:, j, k, category], unit[:, j, k, -1] = 1.0, -1.0
             columns.append(self.derivative(mu, unit))
-        jacobian, covariance = np.stack(columns, axis=1), _label_covariance((mu if labels is None else labels)[:, j, k])
+        jacobian, p = np.stack(columns, axis=1), (mu if labels is None else labels)[:, j, k, :-1]
+        # Of a label in all categories but the last.
+        covariance = p[:, :, None] * np.eye(p.shape[1]) - p[:, :, None] * p[:, None, :]
         return np.asarray(np.einsum("nca,neb,nce->nab", jacobian, jacobian, covariance, optimize=True))
 
 
@@ -743,12 +745,6 @@ def difference_step(mu: FloatArray, delta: FloatArray, interior: bool, share: fl
     with np.errstate(divide="ignore"):
         step = (limit / np.abs(delta)).min(axis=(1, 2, 3), initial=np.inf)
     return np.where(np.isfinite(step), step, 1.0)
-
-
-def _label_covariance(p: FloatArray) -> FloatArray:
-    """Return the covariance of a label in all categories but the last, (n, C - 1, C - 1)."""
-    first = p[:, :-1]
-    return np.asarray(first[:, :, None] * np.eye(first.shape[1]) - first[:, :, None] * first[:, None, :])
 
 
 def symmetric_metric(metric: FloatArray | None, n_scores: int) -> FloatArray:

@@ -91,11 +91,11 @@ class BradleyTerry(Functional):
 
     def value(self, mu: FloatArray) -> FloatArray:
         edges, inverse = _edges_and_inverse(self, mu.shape[1])
-        return _project(_log_odds(*self._preferences(mu, _used(edges))), edges, inverse)
+        return _project(_log_odds(*self._preferences(mu, edges)), edges, inverse)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         edges, inverse = _edges_and_inverse(self, mu.shape[1])
-        preferences = self._preferences(mu, _used(edges))
+        preferences = self._preferences(mu, edges)
         scores = _project(_log_odds(*preferences), edges, inverse)
         return scores, _project(self._change(preferences, delta), edges, inverse)
 
@@ -118,7 +118,7 @@ class BradleyTerry(Functional):
             The derivatives along every direction at every table.
         """
         edges, inverse = _edges_and_inverse(self, delta.shape[1])
-        steepness = (1 / (s * (1 - s)) for s in self._preferences(tables, _used(edges)))
+        steepness = (1 / (s * (1 - s)) for s in self._preferences(tables, edges))
         divergence = np.zeros((delta.shape[1], len(delta), len(tables)))
         for sign, slopes, change in zip((1, -1), steepness, self.category_weights.scores(delta), strict=True):
             # Pairs of each item as the first one, then as the second one: products of (n, K) and (K, G).
@@ -133,7 +133,7 @@ class BradleyTerry(Functional):
         first, second = (
             (2 * s - 1) / np.square(s * (1 - s)) * by_delta * by_other
             for s, by_delta, by_other in zip(
-                self._preferences(mu, _used(edges)), weights.scores(delta), weights.scores(other), strict=True
+                self._preferences(mu, edges), weights.scores(delta), weights.scores(other), strict=True
             )
         )
         return _project(first - second, edges, inverse)
@@ -223,8 +223,10 @@ class BradleyTerry(Functional):
     def _preferences(self, mu: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the preferences s1 and s2 of all pairs, (n, K, K), or of r pairs, (r,); both are 1/2 off the graph."""
         preferences = self.category_weights.scores(mu)
+        # With items apart, a pair may move the score of one of its items alone.
+        is_off = edges == 0 if edges.ndim == 1 else (edges == 0) & (edges.T == 0)
         for preference in preferences:
-            np.copyto(preference, 0.5, where=edges == 0)
+            np.copyto(preference, 0.5, where=is_off)
             if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):
                 place = np.argwhere(~((preference > 0) & (preference < 1)))[0]
                 where = "a labelled pair"
@@ -257,11 +259,6 @@ def _project(odds: FloatArray, edges: FloatArray, inverse: FloatArray) -> FloatA
     """Return the scores L^+ B'W l, (n, K), of edge log-odds l = (odds - odds') / 4."""
     divergence = np.einsum("jk,njk->nj", edges, odds) - np.einsum("jk,nkj->nj", edges, odds)
     return divergence @ inverse / 4
-
-
-def _used(edges: FloatArray) -> FloatArray:
-    """Return the weights of pairs that move the score of one of their items at least, (K, K)."""
-    return np.maximum(edges, edges.T)
 
 
 @lru_cache(maxsize=2)

@@ -81,6 +81,7 @@ class WinShare(LinearInMu):
     weights: CategoryWeights = field()
     item: int = field()
     opponent: int = field()
+    limits = (0.0, 1.0)
 
     def value(self, mu: FloatArray) -> FloatArray:
         as_first = mu[:, self.item, self.opponent] @ np.array(self.weights.first)
@@ -214,11 +215,8 @@ def jacobian_at(functional: Functional, table: FloatArray, ordered: bool = True)
 def curvature_bias(
     functional: Functional, table: FloatArray, moment: FloatArray, uses: NDArray[np.bool_], ordered: bool
 ) -> FloatArray:
-    """Return the second-order bias of F at an estimate of a table of preferences, (d,): half the trace of D2F times V.
-
-    Errors of different pairs are taken as independent, with second moments V (K, K, C, C). The result is NaN where the
-    second differences would need too much computation.
-    """
+    """Return the second-order bias of F at an estimated table, (d,): half the trace of D2F V; NaN if too costly."""
+    # Errors of different pairs are taken as independent, with second moments V (K, K, C, C).
     n_scores = functional.value(table[None]).shape[1]
     values, axes = np.linalg.eigh(moment)
     roots = axes * np.sqrt(np.maximum(values, 0.0))[..., None, :]

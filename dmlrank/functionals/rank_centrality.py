@@ -125,10 +125,8 @@ class RankCentrality(Functional):
         return change
 
     def _along_pairs(self, walk: _Walk, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the derivative, (r, K), along directions, (r, C), of one ordered pair each, by its two rates.
-
-        R_kj changes by half the direction's weight for j, and R_jk by half its weight for k.
-        """
+        """Return the derivative, (r, K), along directions, (r, C), of one ordered pair each, by its two rates."""
+        # R_kj changes by half the direction's weight for j, and R_jk by half its weight for k.
         graph, weights = self._graph(walk.scores.shape[1]), self.category_weights
         gain, inverse = walk.gain[0], walk.inverse[0]
         end, origin = np.ascontiguousarray(inverse.T), walk.origin[0] @ inverse.T

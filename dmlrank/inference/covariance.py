@@ -110,7 +110,7 @@ class Covariance:
             fewest = min(self.n_clusters, default=np.inf)
             small_sample = fewest / (fewest - 1) if self.n_clusters else 1.0
             sides = self.means.sides(estimate, std_error, contrasts, small_sample)
-        return ContrastLaw(estimate, std_error, sides, self.tails(contrasts), self._tails(self._typical_df))
+        return ContrastLaw(estimate, std_error, sides, self.tails(contrasts), self.tails(of_typical=True))
 
     def scaled(self, factor: float, shift: float = 0.0) -> Covariance:
         """Return the covariance of the estimates times a factor, plus a shift."""
@@ -138,29 +138,25 @@ class Covariance:
         shares = None if self.shares is None else replace(self.shares, df=np.inf)
         return replace(self, df=np.inf, of_scores=None, shares=shares)
 
-    @property
-    def _typical_df(self) -> float:
-        return self.df if self.shares is None else max(self.df, self.shares.df)
-
-    def _df(self, contrasts: ContrastMatrix | None = None) -> FloatArray | float:
+    def _df(self, contrasts: ContrastMatrix | None = None, of_typical: bool = False) -> FloatArray | float:
         """Return the degrees of freedom of contrasts, (J, d), or of all estimates, (J,), or one number for all.
 
         Contributions of clusters to a contrast are a mixture of those to the scores. With shares w of the scores in
         sum c_j^2 V_jj, 1 / sqrt(df) is at most the mean of the scores' 1 / sqrt(df_j) with weights w
         (Cauchy-Schwarz), and equal to it where a cluster has the same part in all scores.
         """
-        if self.of_scores is None or contrasts is None:
-            return self._typical_df if self.of_scores is None else self.of_scores
+        if of_typical or self.of_scores is None:
+            return self.df if self.shares is None else max(self.df, self.shares.df)
+        if contrasts is None:
+            return self.of_scores
         squares, variance = contrasts**2, np.maximum(np.diag(self.matrix), 1e-300)
         return np.asarray(np.square((squares @ variance) / (squares @ (variance / np.sqrt(self.of_scores)))))
 
-    def _tails(self, df: FloatArray | float) -> Tails:
+    def tails(self, contrasts: ContrastMatrix | None = None, *, of_typical: bool = False) -> Tails:
+        """Return the tails of t statistics of contrasts, (J, d), or of all estimates, or of a typical one."""
+        df = self._df(contrasts, of_typical)
         # Limits of means of scores know the number of prompts, and not that of clusters.
         return Tails() if self.means and not self.n_clusters else Tails(df, self._scale(df))
-
-    def tails(self, contrasts: ContrastMatrix | None = None) -> Tails:
-        """Return the tails of t statistics of contrasts, (J, d), or of all estimates."""
-        return self._tails(self._df(contrasts))
 
     @property
     def has_few_units(self) -> bool:
@@ -169,7 +165,7 @@ class Covariance:
 
     def from_normal(self, z: float) -> float:
         """Return the number that a typical t statistic exceeds as often as a normal variable exceeds z, above zero."""
-        return float(self._tails(self._typical_df).from_normal(z))
+        return float(self.tails(of_typical=True).from_normal(z))
 
     def wald_law(self, rank: int) -> WaldLaw:
         """Return the law, one of scipy's, of Wald statistics of typical combinations: Hotelling's, or chi-squared.
@@ -187,11 +183,7 @@ class Covariance:
         return self.scale if self.n_clusters else float(np.sqrt(1 + 1 / df))
 
     def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
-        """Return this covariance plus the covariance of the mean of R repetitions' estimates, (R, d).
-
-        The repetitions differ in the random assignment of contexts to folds, which is a source of noise, too. The
-        addition is the covariance between their estimates, divided by R.
-        """
+        """Return this covariance plus that of the mean of R repetitions' estimates, (R, d), which differ in folds."""
         return replace(self, matrix=self.matrix + covariance_of_mean(estimates))
 
     def plus(self, addition: FloatArray) -> Covariance:
@@ -219,9 +211,7 @@ class Covariance:
             part = Covariance(self.matrix[block], self.basis[of_part][:, is_of_part])
             of_block = part._in_own_units(variance_correction[block], lambda ratios: np.maximum(ratios, 0.0))
             increase[block] = 0.0 if of_block is None else of_block
-        if not increase.any():
-            return self
-        return replace(self, matrix=_project_on_free(self.matrix + increase, self.basis))
+        return self.plus(increase) if increase.any() else self
 
     def at_most(self, other: FloatArray) -> Covariance:
         """Return, direction by direction, the smaller of this covariance and another one, (d, d), of the same estimate.
@@ -251,10 +241,8 @@ class Covariance:
 def clip_to_limits(
     estimate: FloatArray, covariance: Covariance, limits: tuple[float, float]
 ) -> tuple[FloatArray, Covariance]:
-    """Clip estimates, (d,), to the limits of the true values, and add the squared distances to the covariance.
-
-    The distance of an estimate from the limits is an error for certain, so that the standard error is never below it.
-    """
+    """Clip estimates, (d,), to the limits of the true values, and add the squared distances to the covariance."""
+    # The distance is an error for certain, so that the standard error is never below it.
     clipped = np.clip(estimate, *limits)
     distance = estimate - clipped
     if not distance.any():
@@ -276,11 +264,8 @@ def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:
 
 
 def _fixed_basis(basis: FloatArray) -> FloatArray:
-    """Return orthonormal columns, (d, d - r), that are orthogonal to the columns of a basis, (d, r).
-
-    They are the factor of the projection 1 - basis basis' by Cholesky's algorithm with pivots, which takes less time
-    than a decomposition of the basis where few directions are fixed.
-    """
+    """Return orthonormal columns, (d, d - r), that are orthogonal to the columns of a basis, (d, r)."""
+    # Cholesky's algorithm with pivots on 1 - basis basis' takes less time than a decomposition where few are fixed.
     fixed = np.zeros((len(basis), len(basis) - basis.shape[1]))
     left = 1 - np.square(basis).sum(axis=1)
     for number in range(fixed.shape[1]):
@@ -403,10 +388,7 @@ def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[F
 
 
 def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[FloatArray, float]:
-    """Return the contributions of independent units to the error of the estimate, (g, d), and a small-sample factor.
-
-    The factor times the sum of their products is the covariance of :func:`robust`, or of :func:`one_way`.
-    """
+    """Return contributions of units to the error, (g, d), and what the sum of their products is multiplied by."""
     phi = influence.centred
     if group is None:
         return phi / len(phi), 1.0
@@ -478,11 +460,8 @@ def _is_negative(matrix: FloatArray) -> bool:
 
 
 def _valid_by_part(matrix: FloatArray, total: FloatArray, gauge: FloatArray, n_parts: int) -> tuple[FloatArray, int]:
-    """Return a covariance, (d, d), in place of a matrix that is none, and the number of parts with that of ``total``.
-
-    Each part keeps its own matrix where this is a covariance. The dependence between parts is that of the positive part
-    of the whole.
-    """
+    """Return a covariance, (d, d), for a matrix that is none, and how many parts got that of ``total``."""
+    # Other parts keep their own. The dependence between parts is that of the positive part of the whole.
     size, n_fixed = len(matrix) // n_parts, len(gauge) // n_parts
     parts, n_twice, mended = [], 0, matrix.copy()
     for number in range(n_parts):
@@ -565,29 +544,38 @@ def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     return np.asarray(mapped)
 
 
-def joint_df(blocks: Sequence[Covariance]) -> FloatArray | None:
-    """Return the degrees of freedom of each score of several results together; None where all have their result's."""
-    if all(block.of_scores is None for block in blocks):
-        return None
-    return np.concatenate([np.broadcast_to(block._df(), len(block.matrix)) for block in blocks])
-
-
-def joint_means(blocks: Sequence[Covariance], orders: Sequence[IntArray] | None = None) -> CombinedMeans | None:
-    """Return what limits of means of several results together need; None where one has other scores.
-
-    ``orders``: See :meth:`CombinedMeans.side_by_side`.
-    """
-    means = [block.means for block in blocks if block.means is not None]
-    return CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None
-
-
 def joint_shares(blocks: Sequence[Covariance]) -> WinShares | None:
-    """Return what limits of win shares of several results together need; None where one has other scores."""
+    """Return what limits of the shares of several results together need; None where one of them has none."""
     shares = [block.shares for block in blocks if block.shares is not None]
     if len(shares) < len(blocks):
         return None
     low, high = (np.concatenate([getattr(each, end) for each in shares]) for end in ("low", "high"))
     return WinShares(low, high, min(each.df for each in shares))
+
+
+def joint_covariance(
+    matrix: FloatArray,
+    blocks: Sequence[Covariance],
+    n_clusters: tuple[int, ...],
+    note: str,
+    orders: Sequence[IntArray] | None = None,
+) -> Covariance:
+    """Return a joint covariance, (d, d), with what limits need of each result; ``orders``: see ``side_by_side``."""
+    means = [block.means for block in blocks if block.means is not None]
+    have_own_df = any(block.of_scores is not None for block in blocks)
+    return Covariance(
+        matrix,
+        np.asarray(block_diag(*(block.basis for block in blocks))),
+        n_clusters,
+        note,
+        df=min(block.df for block in blocks),
+        means=CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None,
+        scale=max(block.scale for block in blocks),
+        of_scores=np.concatenate([np.broadcast_to(block._df(), len(block.matrix)) for block in blocks])
+        if have_own_df
+        else None,
+        shares=joint_shares(blocks),
+    )
 
 
 def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -606,10 +594,7 @@ def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
-    """Return the symmetric map A, (d, d), with A source A' = target in the free directions and zero in fixed ones.
-
-    A is also zero in directions without variance in the source, which no map can give the variance of the target.
-    """
+    """Return the symmetric A, (d, d), with A source A' = target; zero in fixed directions and where source is."""
     basis = target.basis
     reduced_source, reduced_target = basis.T @ source @ basis, target.reduced
     smallest = 1e-14 * max(np.abs(reduced_target).max(initial=0.0), 1e-300)

@@ -260,12 +260,17 @@ class WinShares:
     high: FloatArray
     df: float
 
+    @classmethod
+    def between(cls, limits: tuple[float, float], size: int, df: float) -> WinShares | None:
+        """Return what limits of scores between the same ``limits`` need; None where these are infinite."""
+        low, high = np.outer(limits, np.ones(size))
+        return cls(low, high, df) if np.isfinite(limits).all() else None
+
     def combined(self, matrix: ContrastMatrix) -> WinShares:
         """Return the possible values of contrasts, (J, d)."""
         size = abs(matrix)
         plus, minus = (size + matrix) / 2, (size - matrix) / 2
-        low, high = plus @ self.low - minus @ self.high, plus @ self.high - minus @ self.low
-        return WinShares(low, high, self.df)
+        return WinShares(plus @ self.low - minus @ self.high, plus @ self.high - minus @ self.low, self.df)
 
     def sides(self, estimate: FloatArray, std_error: FloatArray) -> tuple[Sides, ...]:
         """Return the limits of the shares or contrasts, (d,), from their estimates and standard errors.
@@ -299,6 +304,7 @@ def df_of_shares(influence: FloatArray) -> float:
     """
     centred = influence - influence.mean(axis=0)
     second, third, fourth = ((centred**power).mean(axis=0) for power in (2, 3, 4))
+    second = np.where(second > _EXACT, second, 0.0)
     own = _ratio(fourth, second**2, 1.0) - 1 - _ratio(third**2, second**3)
     return float((len(influence) - 1) * np.maximum(1.0, 2 / np.maximum(own.mean(), 1e-9)))
 

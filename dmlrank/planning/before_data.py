@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_alpha, check_whole, number_in
-from .._utils.declared_types import checked
+from .._utils.argument_checks import check_alpha, check_whole, checked, number_in
 from .._utils.distributions import normal_critical
 from ..exceptions import OptionError
 from ..inference.covariance import Covariance

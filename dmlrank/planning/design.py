@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_flag, check_whole, number_in
-from .._utils.declared_types import checked
+from .._utils.argument_checks import check_flag, check_whole, checked, number_in
 from .._utils.tasks_and_threads import Report, computing_with, one_thread
 from ..data.columns import align_by_index, align_pairs_by_name
 from ..data.graph import Graph

@@ -113,7 +113,6 @@ def covariance_of(solution: Solution, rows: FloatArray | None = None, *, uniform
     """
     problem, goal = solution.problem, solution.goal
     sigma, n, fit = solution.uniform_sigma if uniform else solution.sigma, problem.n_contexts, goal.fit
-    (low, high), each = problem.functional.limits, np.ones(len(sigma))
     made = Covariance(sigma / n, free_basis(problem.gauge, len(sigma)), df=n - 1.0)
     if isinstance(problem, ScoreProblem):
         assert fit is not None
@@ -123,8 +122,8 @@ def covariance_of(solution: Solution, rows: FloatArray | None = None, *, uniform
     elif goal.earlier is not None and fit is not None:
         made = replace(made, df=fit.df + (0 if goal.share is None else n))
         made = _with_clusters(solution, made, goal.earlier, fit) if fit.n_clusters else made
-    if not problem.of_scores and np.isfinite(high - low):
-        made = replace(made, shares=WinShares(problem.unit * low * each, problem.unit * high * each, made.df))
+    low, high = problem.functional.limits
+    made = replace(made, shares=WinShares.between((problem.unit * low, problem.unit * high), len(sigma), made.df))
     if rows is None:
         return made
     # The combinations in coordinates of those that the functional does not fix.

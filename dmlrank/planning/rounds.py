@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import array_of_numbers, check_flag
-from .._utils.declared_types import checked
+from .._utils.argument_checks import array_of_numbers, check_flag, checked
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, shown
 

@@ -85,7 +85,9 @@ class Subject:
         """What the result is and has, of which facts say for which of these they hold."""
         e, level = self.results, self.level
         d, g, unit = e.description, e.diagnostics, e.scale
-        kind = "labels" if g.outcome_kind == "labels" and not _are_numbers(e) else f"{g.outcome_kind} read"
+        # The meaning of labels that are numbers has to be said.
+        are_numbers = any(label in ("0", "1", "True", "False") for label, _ in g.labels)
+        kind = "labels" if g.outcome_kind == "labels" and not are_numbers else f"{g.outcome_kind} read"
         holds = {
             "page": self.on_page,
             "tests of pairs": self.tests is not None and bool(np.isfinite(self.tests.critical)),
@@ -115,7 +117,7 @@ class Subject:
             "subtracted": bool(g.bias_subtracted),
             "second order": bool(g.second_order_by_model),
             "bias in doubt": g.second_order_treatment == "left in"
-            and any(LARGEST_BIAS["left in"] < abs(bias) <= 2 * error for _, bias, error in _largest_bias(e)),
+            and LARGEST_BIAS["left in"] < abs(g.largest_second_order[1]) <= 2 * g.largest_second_order[2],
             "floored": g.mu_entries > 0,
             "raised": g.means_raised > 0,
             "effective": bool(np.isfinite(g.effective_contexts)),
@@ -123,15 +125,6 @@ class Subject:
             "features of judges": e.judge is not None and e.judge.how != "two-stage",
         }
         return e.modes | {"always", kind} | {mode for mode, is_so in holds.items() if is_so}
-
-
-def _are_numbers(e: Estimates) -> bool:
-    """Return whether labels are numbers, whose meaning has to be said."""
-    return any(label in ("0", "1", "True", "False") for label, _ in e.diagnostics.labels)
-
-
-def _largest_bias(e: Estimates) -> list[tuple[str, float, float]]:
-    return [e.diagnostics.largest_second_order] if e.diagnostics.second_order_by_model else []
 
 
 # Words that are a part of a sentence.
@@ -181,6 +174,18 @@ WORDS: dict[str, Callable[[Subject], str]] = {
     "of_what": lambda s: "share of wins" if s.results.kind.link == "identity" else "log-odds of a win",
     "order_error": lambda s: fixed_text(s.results.diagnostics.order_effect_error, 3),
     "mean_of_one": lambda s: mean_of_one(s.results, s.level),
+    "why_no_error": lambda s: (
+        "the functional fixes the score" if s.results.fixed.any() else "the estimate does not vary in these data"
+    ),
+    "population": lambda s: (
+        ", each task with the same weight"
+        if s.results.description.equal_tasks
+        else ", weighted as the data say" * s.results.description.weighted
+    ),
+    "jointly_by": lambda s: (
+        f"{interval_method(s.results)}{s.level.bootstrap_words}, critical value {s.level.critical:.2f}"
+    ),
+    "tests_of_ranks": lambda s: "Holm's tests at all looks" if s.results.looks else "step-down tests",
 }
 
 
@@ -234,12 +239,6 @@ def without_error(s: Subject) -> str:
     return ", ".join(name for name, error in zip(s.results.names, errors, strict=True) if not error > 0)
 
 
-def why_no_error(s: Subject) -> str:
-    """Say why scores have no standard error."""
-    fixed = s.results.fixed.any()
-    return "the functional fixes the score" if fixed else "the estimate does not vary in these data"
-
-
 def n_dropped(s: Subject) -> str:
     """Return the rows, or prompts, that are dropped."""
     n = s.results.description.n_dropped
@@ -291,12 +290,6 @@ def source(s: Subject) -> str:
     """Return where propensities come from."""
     given = s.results.description.propensity
     return _PROPENSITIES.get(given, given).format_map(s)
-
-
-def population(s: Subject) -> str:
-    """Return what a sample is weighted by."""
-    d = s.results.description
-    return ", each task with the same weight" if d.equal_tasks else ", weighted as the data say" * d.weighted
 
 
 def n_clusters(s: Subject) -> str:
@@ -416,26 +409,20 @@ def jointly(s: Subject) -> str:
 
 
 def confidence(s: Subject) -> str:
-    """Return the level, and how it allows for few prompts or clusters."""
-    # With few clusters the intervals by normal multipliers are too short, too (docs/ranks.md).
-    allows = "" if s.level.bootstrap == "gaussian" else ", which allows for few clusters"
-    bootstrap = f" ({s.level.bootstrap} bootstrap{allows})" if s.level.bootstrap else few_units_words(s.results)
-    return f"{s.level.confidence} confidence{bootstrap}"
-
-
-def few_units_words(results: Estimates) -> str:
-    """Say in parentheses how intervals and tests allow for few prompts or clusters; empty where these are many."""
-    covariance, d = results.covariance, results.description
-    if results.sequence is not None:
-        return ""
-    rows = "votes" if d.n_votes == d.n_contexts and results.counts == "vote" else "rows"
-    units = "clusters" if d.clusters else "prompts" if d.context else rows
-    if covariance.means is not None:
-        return f" (each limit allows for one unseen {units.removesuffix('s')})"
-    if not covariance.has_few_units:
-        return ""
-    are_effective = round(covariance.df + 1) < min(covariance.n_clusters, default=d.n_contexts)
-    return f" ({covariance.df + 1:.0f} {'effective ' * are_effective}{units}: t quantiles)"
+    """Return the level, and how intervals and tests allow for few prompts or clusters; no word where these are many."""
+    e, d, covariance, multipliers = s.results, s.results.description, s.results.covariance, s.level.bootstrap
+    rows = "votes" if d.n_votes == d.n_contexts and e.counts == "vote" else "rows"
+    units, allows = "clusters" if d.clusters else "prompts" if d.context else rows, ""
+    if multipliers:
+        # With few clusters the intervals by normal multipliers are too short, too (docs/ranks.md).
+        for_few = "" if multipliers == "gaussian" else ", which allows for few clusters"
+        allows = f" ({multipliers} bootstrap{for_few})"
+    elif e.sequence is None and covariance.means is not None:
+        allows = f" (each limit allows for one unseen {units.removesuffix('s')})"
+    elif e.sequence is None and covariance.has_few_units:
+        are_effective = round(covariance.df + 1) < min(covariance.n_clusters, default=d.n_contexts)
+        allows = f" ({covariance.df + 1:.0f} {'effective ' * are_effective}{units}: t quantiles)"
+    return f"{s.level.confidence} confidence{allows}"
 
 
 def what_became_of_rows(s: Subject) -> str:
@@ -512,16 +499,6 @@ def opponents(s: Subject) -> str:
     unadjusted = ", without the adjustment for style" if e.style else ""
     ties = e.description.tie_weights
     return f"{averaged}{unadjusted}{f'; a tie counts {tie_weight(ties)}' if ties else ''}"
-
-
-def jointly_by(s: Subject) -> str:
-    """Return how intervals of scores hold at the same time, for statisticians."""
-    return f"{interval_method(s.results)}{s.level.bootstrap_words}, critical value {s.level.critical:.2f}"
-
-
-def tests_of_ranks(s: Subject) -> str:
-    """Name the tests from which rank sets come."""
-    return "Holm's tests at all looks" if s.results.looks else "step-down tests"
 
 
 def tests_of_pairs(s: Subject) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..fit.estimates import Estimates
-from ..tables.display_text import inert, isolated, wrapped
+from ..tables.display_text import isolated, wrapped
 from .fact_words import Subject
 from .phrases import SummaryLevel, as_sentence
 
@@ -285,11 +285,6 @@ def long_facts(subject: Subject, topic: str) -> list[str]:
     return list(filter(None, (fact.long.format_map(subject) for fact in shown if fact.holds(subject.modes))))
 
 
-def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
-    """Return who leads and whether this is decided, by how much, which pairs are told apart, what would decide."""
-    return short_facts(Subject(results, level), FIRST)
-
-
 def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
     """Return the notes below the summary: first place, what some fits have, warnings in full, what the table is."""
     subject, warnings = Subject(results, level), fit_warnings(results)
@@ -322,7 +317,7 @@ def explanation_text(results: Estimates, level: SummaryLevel, in_short: Sequence
     for title, paragraphs in (*sections, ("The fit in short", [f"{label} {value}" for label, value in in_short])):
         lines.append(title)
         for text in paragraphs:
-            lines += wrapped("  " + isolated(inert(text)), 78, "  ")
+            lines += wrapped("  " + isolated(text), 78, "  ")
         lines.append("")
     return "\n".join(lines).rstrip()
 

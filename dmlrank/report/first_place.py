@@ -49,11 +49,6 @@ class Race:
     untold: str
 
     @property
-    def is_nobody_out(self) -> bool:
-        """Whether the test leaves all other models open."""
-        return bool((self.first.p > self.first.alpha).all())
-
-    @property
     def n_pairs(self) -> int:
         """Number of pairs of models."""
         return len(self.results.models) * (len(self.results.models) - 1) // 2
@@ -79,12 +74,13 @@ class Race:
         equal = [models[k] for k in first.others[first.difference == 0]]
         leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
         others = "each of the other models" if len(p_values) > 1 else "the other model"
-        who = others if self.is_nobody_out else some_of(self.named)
-        p = max(p_values[name] for name in (p_values if self.is_nobody_out else self.named))
+        is_nobody_out = bool((first.p > first.alpha).all())
+        who = others if is_nobody_out else some_of(self.named)
+        p = max(p_values[name] for name in (p_values if is_nobody_out else self.named))
         shown = f"{test}: P {p_value_clause(p)}"
         said = f"{several}First place is not decided: {leads}, but {who} may be first, too ({shown})."
         unknown = [name for name in self.few if name not in self.thin]
-        if unknown and self.named != self.few and not self.is_nobody_out:
+        if unknown and self.named != self.few and not is_nobody_out:
             said += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
         if thin := {name: self.thin[name] for name in self.few if name in self.thin}:
             most, is_one = max(thin.values()), len(thin) == 1
@@ -137,10 +133,7 @@ class Race:
 
     @property
     def what_would_decide(self) -> tuple[str, str]:
-        """Say how many prompts or votes would decide first place with the leads as estimated, in short and in detail.
-
-        Models with few votes are left aside where the others need less. Both are empty where it is decided.
-        """
+        """Say how many prompts or votes would decide first place, in short and in detail; empty where it is decided."""
         results, first, d = self.results, self.first, self.results.description
         if first.decided:
             return "", ""
@@ -274,10 +267,8 @@ def _models_of_several_names(results: Estimates) -> tuple[set[str], str]:
 
 
 def data_wanted(results: Estimates, times: float) -> str:
-    """Say how many prompts would decide a question, a multiple of those that there are; no full stop.
-
-    Empty where no number of prompts would, or where the power at one sample size says little: for tests at all looks.
-    """
+    """Say how many prompts would decide a question, without a full stop; empty where no number would."""
+    # The power at one sample size says little of tests at all looks.
     d = results.description
     if d.prompts == "fixed" or results.looks:
         return ""

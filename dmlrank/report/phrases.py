@@ -212,10 +212,7 @@ _CODE = re.compile(rf"{_OPTION.pattern}|(?<!\w)\.?[a-z_]+\(\)|\b(?:update|design
 
 
 def without_code(text: str) -> str:
-    """Return a text for readers of a page: clauses that name options or methods of Python are left out.
-
-    In the first clause, which says what was found, the names of options go and their values stay.
-    """
+    """Return a text for a page, without clauses that name options or methods; in the first one, names alone go."""
     without_brackets = re.sub(r" \([^()]*\)", lambda match: "" if _CODE.search(match[0]) else match[0], text)
     first, *others = re.split(r"(?<=[.;])\s+", without_brackets)
     kept = [_OPTION.sub("", first)]

@@ -27,7 +27,6 @@ from ..options import METHODS
 from ..report.fact_words import score_words
 from ..report.fit_summary import ShownModels, choose_models, rank_set_text
 from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, move_sentence, reversal_note
-from ..report.page.render_page import Board
 from ..report.phrases import (
     as_sentence,
     counted,
@@ -37,6 +36,7 @@ from ..report.phrases import (
     functional_unit,
     percentage,
 )
+from ..report.render_page import Board
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_texts
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates, reversals_in

@@ -29,8 +29,8 @@ from ..report.fact_words import score_head
 from ..report.first_place import headline
 from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.joint_tables import OVERALL, equality_note, independent_prompts, reversal_note, unseen_models
-from ..report.page.render_page import Board
 from ..report.phrases import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
+from ..report.render_page import Board
 from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign

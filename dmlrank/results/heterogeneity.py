@@ -23,11 +23,11 @@ from ..fit.adjusted_for_style import style_gauge
 from ..fit.direct_fits import bounds_of, limits_of_means, share_with_score, win_share
 from ..fit.estimates import Estimates, Scale
 from ..fit.estimators import MEANS
-from ..fit.fit_covariance import clustered_covariance
+from ..fit.fit_covariance import clustered_covariance, shares_of
 from ..fit.linear_map import Functions, Groups, in_unit, linear_map
 from ..fit.post_estimation import GroupScores, scores_at, scores_in_groups, scores_of_contexts
 from ..fit.state import FitState, StyleEstimates
-from ..inference.covariance import clip_to_limits
+from ..inference.covariance import clip_to_limits, joint_shares
 from ..inference.score_limits import UNBOUNDED, CombinedMeans, MeanScores
 from ..report.joint_tables import independent_prompts, unseen_models
 from .context_variables import ContextGroups, read_design, read_groups, read_overlapping_groups
@@ -108,7 +108,9 @@ def scores_by_group(
             of_scores=None if covariance.of_scores is None else covariance.of_scores[place],
             means=None if covariance.means is None else covariance.means.only(number, place),
         )
+        own = replace(own, shares=shares_of(steps, influence.part(number), own, estimates.limits))
         of_groups[name] = replace(part, estimate=estimate[place], covariance=own, style=style)
+    covariance = replace(covariance, shares=joint_shares([e.covariance for e in of_groups.values()]))
     return GroupResults(
         groups.variable,
         estimates,

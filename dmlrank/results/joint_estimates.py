@@ -30,7 +30,7 @@ from ..inference.wald import (
     z_tests,
 )
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.page.render_page import Board, Masthead, check_page_extra, write_page
+from ..report.render_page import Board, Masthead, check_page_extra, write_page
 from ..tables.summary_table import Summarised, Summary
 from .pareto import Pareto
 from .requirements import ModelTable, joined_names

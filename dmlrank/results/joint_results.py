@@ -26,9 +26,7 @@ from ..fit.state import FitState
 from ..inference.covariance import (
     Covariance,
     covariance_of_mean,
-    joint_df,
-    joint_means,
-    joint_shares,
+    joint_covariance,
     match_blocks,
 )
 from ..inference.simultaneous import TEST_COLUMNS
@@ -328,16 +326,11 @@ def _joint_estimates(
     """Return the scores of all results; without a covariance, the results are independent."""
     if covariance is None:
         blocks = [e.covariance for e in results]
-        covariance = Covariance(
+        covariance = joint_covariance(
             np.asarray(block_diag(*(block.matrix for block in blocks))),
-            np.asarray(block_diag(*(block.basis for block in blocks))),
+            blocks,
             tuple(count for block in blocks for count in block.n_clusters),
             "; ".join(dict.fromkeys(block.note for block in blocks if block.note)),
-            min(block.df for block in blocks),
-            joint_means(blocks),
-            max(block.scale for block in blocks),
-            joint_df(blocks),
-            joint_shares(blocks),
         )
     scores = [(name, model) for name, e in zip(names, results, strict=True) for model in e.models]
     return JointEstimates.by_block(
@@ -381,16 +374,9 @@ def _covariance_by_influence(
     else:
         between = np.asarray(block_diag(*map(covariance_of_mean, repetitions)))
     reported = [e.covariance for e in estimates]
-    return replace(
-        joint,
-        matrix=match_blocks(joint.matrix + between, reported),
-        basis=block_diag(*(covariance.basis for covariance in reported)),
-        df=min(covariance.df for covariance in reported),
-        scale=max(covariance.scale for covariance in reported),
-        of_scores=joint_df(reported),
-        means=joint_means(reported, _orders_of_units(steps, shared) if shared.is_same else None),
-        shares=joint_shares(reported),
-    )
+    orders = _orders_of_units(steps, shared) if shared.is_same else None
+    matrix = match_blocks(joint.matrix + between, reported)
+    return joint_covariance(matrix, reported, joint.n_clusters, joint.note, orders)
 
 
 def _orders_of_units(steps: Sequence[FitState], shared: SharedContexts) -> list[IntArray]:

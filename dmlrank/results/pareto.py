@@ -126,7 +126,7 @@ class Pareto(ModelTable):
 
     def page_section(self, shown: Estimates) -> tuple[str, str, Summary, str]:
         """Return title, picture, table and note of the section in a page, with scores in the unit that is shown."""
-        from ..report.page.svg import interval_text, number_text, scatter_svg
+        from ..report.svg import interval_text, number_text, scatter_svg
 
         factor, parts = shown.scale.factor / self.estimates.scale.factor, ["", "_low", "_high"]
         digits = (cost_digits(self.table), score_digits(shown))

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import check_flag, check_type, check_whole, place_of, places_of, resolve_seed
-from .._utils.atomic_write import text_or_file
+from .._utils.atomic_write import write_file
 from .._utils.tasks_and_threads import (
     Report,
     collected_warnings,
@@ -47,7 +47,8 @@ from ..inference.simultaneous import (
 )
 from ..inference.wald import WaldTestResults, read_alternative, wald_test
 from ..options import DEFAULT_START, Options, in_full
-from ..report.facts import explanation_text, verdict_sentences
+from ..report.fact_words import Subject
+from ..report.facts import FIRST, explanation_text, short_facts
 from ..report.fit_summary import (
     INTERVAL_KINDS,
     build_summary,
@@ -1441,7 +1442,7 @@ class RankResults(Summarised):
         """
         e = self.estimates
         level = summary_level(e, self.simultaneous, self._alpha(alpha))
-        sentences, is_first = verdict_sentences(e, level), level.first is not None and level.first.decided
+        sentences, is_first = short_facts(Subject(e, level), FIRST), level.first is not None and level.first.decided
         if not sentences:
             sentences = ["Nothing is decided: no difference between models varies in these data."]
         if top is not None:
@@ -1676,7 +1677,7 @@ class RankResults(Summarised):
         (True, True)
         """
         from ..report.joint_tables import side_by_side_on_page
-        from ..report.page.render_page import Masthead, check_page_extra, write_page
+        from ..report.render_page import Masthead, check_page_extra, write_page
         from .judges import JudgeAudit
         from .pareto import Pareto
         from .sensitivity_results import SensitivityResults
@@ -1741,7 +1742,11 @@ class RankResults(Summarised):
         """
         from ..fit.json_format import to_text
 
-        return text_or_file(path, to_text(self.estimates))
+        text = to_text(self.estimates)
+        if path is None:
+            return text
+        write_file(path, text)
+        return None
 
     def __copy__(self) -> Self:
         return type(self)(self.estimates, self.steps, self.simultaneous)

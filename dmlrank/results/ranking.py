@@ -25,7 +25,7 @@ from .sequential_and_bootstrap import adjusted_p_values, alpha_of, drawn, summar
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..report.page.render_page import Board
+    from ..report.render_page import Board
 
 # A table of all differences between more models is by default about so many, the best.
 _MANY_MODELS, _MODELS_OF_MANY = 15, 10
@@ -443,7 +443,7 @@ def make_board(
     beside_others: bool = False,
 ) -> Board:
     """Return a leaderboard of a page, with the tests that its tables and plots show, beside others also of the mean."""
-    from ..report.page.render_page import Board
+    from ..report.render_page import Board
 
     joint, tests = alpha_of(e, alpha), None
     # Step-down tests first, whose draws the others use again.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from .._utils.declared_types import checked
+from .._utils.argument_checks import checked
 from ..exceptions import DataNotStoredError, DmlrankError, NoIntervalError, OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.method import with_single_votes

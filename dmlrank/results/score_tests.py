@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit, gammaln, logit
+from scipy.special import gammaln
 
 from .._utils.argument_checks import array_of_numbers, place_of
 from .._utils.distributions import normal_critical
@@ -20,7 +20,6 @@ from ..fit.estimates import Estimates
 from ..fit.post_estimation import pair_win_probability, restricted_against_projection
 from ..fit.state import FitState
 from ..inference.confidence_sequence import ConfidenceSequence
-from ..inference.covariance import Covariance
 from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_tests
 from ..report.fit_summary import choose_models
 from ..report.phrases import functional_unit
@@ -33,9 +32,6 @@ _CHOSEN_BY_DATA = (
     "verdict(), whose test of first place holds although the data chose the leader; the p-value above does not take "
     "account of the choice. t_test_pairwise() tests all pairs."
 )
-# Largest standard error, in units of p (1 - p), for which the interval of a win probability is computed on the logit
-# scale.
-_MAX_LOGIT_ERROR = 2.0
 # A direction counts as fixed by the functional where its free part is below this share of the longest contrast.
 _FIXED_BELOW = 1e-9
 
@@ -178,34 +174,6 @@ class WinProbability(TitledTable):
         return Summary("Win Probability", (), columns, (row,), notes, row_head="pair")
 
 
-@one_thread()
-def win_probability(
-    first: str,
-    second: str,
-    estimate: float,
-    covariance: Covariance,
-    alpha: float,
-    *,
-    sequence: ConfidenceSequence | None = None,
-) -> WinProbability:
-    """Return the share with an interval by the delta method on the logit scale, or on its own scale near 0 and 1.
-
-    A debiased share can lie outside the unit interval by chance. It is then clipped to 0 or 1, and the squared distance
-    between the share and this limit is added to the variance. The interval is computed on the scale of the share itself
-    where the standard error is at least twice p (1 - p), because the slope of the logit has no bound.
-    """
-    share = min(max(estimate, 0.0), 1.0)
-    std_error = float(np.hypot(covariance.std_errors[0], estimate - share))
-    critical = covariance.from_normal(normal_critical(alpha / 2)) if sequence is None else sequence.critical()
-    half_width = critical * std_error
-    if std_error < _MAX_LOGIT_ERROR * share * (1 - share):
-        logit_half_width = half_width / (share * (1 - share))
-        low, high = (float(expit(logit(share) + sign * logit_half_width)) for sign in (-1, 1))
-    else:
-        low, high = (float(np.clip(share + sign * half_width, 0, 1)) for sign in (-1, 1))
-    return WinProbability(first, second, share, std_error, low, high, alpha, sequence)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RestrictionTest(ModelTable):
     """Hausman test of the Bradley-Terry model: restricted against unrestricted scores.
@@ -316,7 +284,11 @@ def win_probability_of(
             f"learner's prediction; collect votes on this pair for a share with an interval"
         )
     share, covariance = pair_win_probability(state, j, k)
-    return win_probability(first, second, share, covariance, alpha, sequence=estimates.sequence)
+    sequence, error = estimates.sequence, covariance.std_errors
+    critical = covariance.from_normal(normal_critical(alpha / 2)) if sequence is None else sequence.critical()
+    low, high = covariance.law(share, error).limits(critical)
+    estimate, std_error, lower, upper = (float(number[0]) for number in (share, error, low, high))
+    return WinProbability(first, second, estimate, std_error, lower, upper, alpha, sequence)
 
 
 def _why_no_share(estimates: Estimates, state: FitState | None, j: int, k: int) -> str:

@@ -78,27 +78,15 @@ def undirected(text: str) -> str:
 
 
 def inert(text: str) -> str:
-    """Return a text without control characters, without marks of direction and without line breaks.
-
-    Control characters become the replacement character, line breaks and tabs become blanks. A text with blanks at its
-    start or end is in quotes, because nobody sees these blanks.
-    """
-    shown = quoted(undirected(text))
+    """Return a text without control characters, marks of direction and line breaks, in quotes where blanks end it."""
+    shown = undirected(text)
+    shown = f"'{shown}'" if shown.startswith(" ") or shown.endswith(" ") else shown
     return " ".join(shown.split()) if _LINE_BREAKS.search(shown) else shown
 
 
-def quoted(text: str) -> str:
-    """Return a text in quotes where it starts or ends with a blank."""
-    return f"'{text}'" if text.startswith(" ") or text.endswith(" ") else text
-
-
 def isolated(text: str) -> str:
-    """Return a text in which letters that are read from right to left do not move their neighbours.
-
-    Parts in Hebrew, Arabic and similar scripts get the Unicode marks of an isolate around them. Other texts are
-    returned as they are.
-    """
-    return _RIGHT_TO_LEFT_RUN.sub(lambda run: f"{_ISOLATE}{run[0]}{_END_OF_ISOLATE}", text)
+    """Return an inert text in which letters that are read from right to left do not move their neighbours."""
+    return _RIGHT_TO_LEFT_RUN.sub(lambda run: f"{_ISOLATE}{run[0]}{_END_OF_ISOLATE}", inert(text))
 
 
 def display_width(text: str) -> int:
@@ -125,10 +113,7 @@ def padded(text: str, width: int, align: str = "<") -> str:
 
 
 def wrapped(text: str, width: int, indent: str = "    ") -> list[str]:
-    """Return the lines of a text of at most this display width; lines after the first are indented.
-
-    Words are not divided at hyphens. A word that is longer than a line is divided.
-    """
+    """Return lines of at most this display width, later ones indented; only words that are too long are divided."""
     if text.isascii():
         return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
     lines, line = [], ""
@@ -184,8 +169,6 @@ def safe_csv(table: pd.DataFrame) -> str:
 
 
 def rows_of_csv(text: str) -> str:
-    """Return CSV with rows that end with a line feed, from CSV with rows that end with both characters of a line end.
-
-    Python's writer puts a cell with a line break into quotation marks only where the break is a part of its line end.
-    """
+    """Return CSV whose rows end with a line feed, from rows that end with both characters of a line end."""
+    # Python's writer puts a cell with a line break into quotation marks only where the break is a part of its line end.
     return _ROW_END.sub(lambda found: found[1] or "\n", text)

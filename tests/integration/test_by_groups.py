@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import f
+from statsmodels.stats.proportion import proportion_confint
 
 import dmlrank as dr
 from dmlrank.exceptions import (
@@ -153,6 +154,35 @@ def test_one_group_of_all_prompts_is_the_fit(fitted, functional, kind):
         assert getattr(view.diagnostics, name) == getattr(results.diagnostics, name)
     assert view.estimates.description.n_unlabelled == results.estimates.description.n_unlabelled
     assert view.estimates.description.smallest_pair == results.estimates.description.smallest_pair
+
+
+def test_win_shares_of_a_group_have_the_limits_of_a_fit_of_the_group_alone():
+    """Where every prompt has one vote on the same pair, scores are shares of votes, whatever is learnt from others."""
+    won, n = {"all": 24, "most": 38, "half": 61}, {"all": 24, "most": 40, "half": 120}
+    place = np.concatenate([np.arange(size) for size in n.values()])
+    votes = pd.DataFrame({"kind": np.repeat(list(n), list(n.values())), "first": "a", "other": "b"})
+    votes["winner"] = np.where(place < votes["kind"].map(won), "model_a", "model_b")
+
+    def fit(data):
+        return dr.dml_rank("winner ~ C(kind) | first + other", data, position_bias=False, rng=0)
+
+    groups = fit(votes).by("kind")
+    for name in groups:
+        alone = fit(votes[votes["kind"] == name])
+        np.testing.assert_allclose(groups[name].bse, alone.bse, rtol=1e-9)
+        for limits in (result.conf_int(method="none") for result in (groups[name], alone)):
+            low, high = proportion_confint(won[name], n[name], 0.05, "beta")
+            share = alone.win_probability("a", "b")
+            np.testing.assert_allclose(limits.loc["a"], [share.conf_low, share.conf_high], rtol=1e-9)
+            if name != "all":
+                np.testing.assert_allclose(limits.loc["a"], [low, high], rtol=1e-6)
+    limits = groups.conf_int()
+    assert limits.loc["all", "a"]["upper"] == 1
+    assert 1 - limits.loc["all", "a"]["lower"] == limits.loc["all", "b"]["upper"] > 3 / n["all"]
+    assert ((limits >= 0) & (limits <= 1)).all(axis=None)
+    tested = groups["all"].t_test("a - b")
+    assert tested.conf_int()[0, 1] == 1
+    assert tested.statistic[0] > 1.96
 
 
 def test_a_group_without_weight_is_refused(battles, rank):

@@ -97,6 +97,23 @@ def sensitivity(res):
 # --- what is read -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
+def test_sums_over_contexts_have_the_covariance_of_their_influence_values(battles, functional):
+    """Clusters of one context each multiply the covariance of the influence values by G / (G - 1)."""
+    row = battles["prompt"]
+    data, found = battles.assign(weight=1 + row % 3, length=row % 7), []
+    given = {"context": "prompt", "functional": functional, "weights": "weight"}
+    for of_clusters in ({}, {"cov_type": "cluster", "cov_kwds": {"groups": "prompt"}}):
+        fit = fitted(data, "winner ~ length | model_a + model_b", **given, **of_clusters)
+        evaluation = BoundEvaluation.of(fit._fit, np.eye(4)[:2] - np.eye(4)[2:])
+        bounds = evaluation.at([1.0, 1.5], 0.05)
+        variances = np.square(np.hstack([bounds.lower_error, bounds.upper_error]))
+        found.append((bounds.lower, bounds.upper, variances - np.diag(evaluation.added_covariance)))
+    found[0][2][...] *= row.nunique() / (row.nunique() - 1)
+    for summed, stored in zip(*found, strict=True):
+        np.testing.assert_allclose(summed, stored, rtol=1e-10)
+
+
 def test_rows_with_two_models_are_shown_battles(battles, res):
     shown = read_shown_battles(res.steps.data, "model_a", "model_b")
     assert len(shown) == len(battles)

@@ -138,11 +138,9 @@ FORMULA_NAMES = {**{name: getattr(patsy.builtins, name) for name in patsy.builti
 
 
 def resolve_functions(features: str, columns: Collection[str], environment: Environment) -> Environment:
-    """Return the environment of a formula in which every name that the features call is a function.
-
-    A function of the caller goes before a function of patsy of the same name, as in patsy. A variable of the caller
-    that cannot be called is passed over. Patsy looks among the columns first, so that none may have the name.
-    """
+    """Return the environment of a formula in which every name that the features call is a function."""
+    # A function of the caller goes before one of patsy of the same name, as in patsy; what cannot be called is passed
+    # over. Patsy looks among the columns first, so that none may have the name.
     namespace, replaced = environment.namespace, {}
     for name in names_in(features).calls:
         known = FORMULA_NAMES.get(name, getattr(builtins, name, None))
@@ -281,11 +279,7 @@ class FeatureMap:
     def matrix(
         self, columns: Mapping[str, Variable], n_rows: int, kind: type[DmlrankError], *, in_file: bool = False
     ) -> FloatArray:
-        """Return X, (n, p); errors of patsy are raised as errors of this kind.
-
-        X is in single precision if all features are columns of numbers in single precision, which halves the memory of
-        X and loses no digits, and if it is written to a file.
-        """
+        """Return X, (n, p), in single precision where it is in a file or all features are; errors are of this kind."""
         layouts = [numeric_layout(columns[term.variable]) for _, term in self.numeric]
         is_single = self.info is None and layouts and all(layout and layout[1] == np.float32 for layout in layouts)
         shape = n_rows, len(self.names)

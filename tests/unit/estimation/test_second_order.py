@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.special import expit, logit
 import dmlrank as dr
 from dmlrank.estimation import second_order as module
 from dmlrank.estimation.cross_fitting import clip_and_renormalise
-from dmlrank.estimation.second_order import ErrorOfMu, dictionaries
+from dmlrank.estimation.second_order import ErrorOfMu, dictionaries, strongest_features
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Functional, RankCentrality
 from dmlrank.options import in_objects
 
@@ -71,7 +72,8 @@ def brute_force(result, unit=None, parts=(([1.0, 0.0], [1.0, -1.0], -1),)):
     cells, fold = data.cells, mu.folds.fold
     off = ~np.eye(n_items, dtype=bool)
     shares = [[np.where(off, table @ np.array(worth), 0.5) for worth, _, _ in parts] for table in tables]
-    functions, _ = next(dictionaries(data, contexts, [share[0] for share in shares], len(cells) / len(tables)))
+    strongest = strongest_features(data, contexts, [share[0] for share in shares])
+    functions, _ = next(dictionaries(data, strongest, len(cells) / len(tables)))
     q = functions.shape[1]
     fitted_cells = clip_and_renormalise(mu.at(cells), floor)
     terms = [np.zeros((len(cells), *tables[0].shape)) for _ in tables]
@@ -509,3 +511,51 @@ def test_variances_in_groups_and_of_projections_have_the_same_bound(prompts):
         assert np.linalg.eigvalsh(groups[name].cov_params() - least).min() > -1e-10
     projected = result.by("~ 0 + C(group)")
     np.testing.assert_allclose(projected.bse.to_numpy(), groups.bse.T.to_numpy(), rtol=1e-8)
+
+
+def of_three(n, size, seed=0):
+    """Soft votes whose log-odds are, to first order, the product of three of five features; and their mean square."""
+    rng = np.random.default_rng(seed)
+    x, (j, k) = rng.uniform(-1, 1, (n, 5)), rng.permuted(np.tile(np.arange(3), (n, 1)), axis=1)[:, :2].T
+    error = np.clip(size * x[:, [0, 2, 4]].prod(axis=1) * (k - j), -2, 2)
+    frame = pd.DataFrame(x, columns=[f"x{f}" for f in range(5)])
+    frame["prompt"], frame["model_a"], frame["model_b"] = np.arange(n), [f"m{i}" for i in j], [f"m{i}" for i in k]
+    return frame.assign(p_a=0.5 + error / 4, p_b=0.5 - error / 4), np.square(error).mean()
+
+
+def even(features, labels, weights, rng):
+    """A learner that has learnt nothing."""
+    return lambda features: np.full((len(features), 2), 0.5)
+
+
+def products_missed(frame, features="x0 + x1 + x2 + x3 + x4", **options):
+    """What the warning of products says: their names and the error of the log-odds; None without a warning."""
+    formula = f"{'p_a + p_b' if 'p_a' in frame else 'winner'} ~ {features} | model_a + model_b"
+    said = fit(frame, formula, learner=even, position_bias=False, **options).diagnostics.warnings
+    found = [re.search(r"wrong by (\S+) in .* product, (\S+), to", text) for text in said]
+    return next(((one[2], float(one[1])) for one in found if one), None)
+
+
+@pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
+def test_how_three_features_act_together_is_found_where_mu_misses_it(functional):
+    frame, mean_square = of_three(1500, 1.9)
+    product, error = products_missed(frame, functional=functional)
+    assert product == "x0:x2:x4"
+    assert error == pytest.approx(np.sqrt(mean_square), rel=0.1)
+    # Other orders of rows and of features, and other units, are the same question.
+    other = frame.sample(frac=1, random_state=1).assign(x2=3 - 100 * frame["x2"])
+    again = products_missed(other, "x4 + x3 + x2 + x1 + x0", functional=functional)
+    assert again == ("x4:x2:x0", pytest.approx(error, rel=0.05))
+    assert products_missed(of_three(1500, 0.6)[0], functional=functional) is None
+
+
+def test_noise_of_labels_is_not_taken_for_a_product():
+    for seed in range(4):
+        frame, _ = of_three(300, 0.0, seed)
+        winner = np.random.default_rng(seed).choice(["model_a", "model_b"], 300)
+        frame = frame.drop(columns=["p_a", "p_b"]).assign(winner=winner)
+        assert products_missed(frame) is None
+    # One vote under ten names is one vote, if the names are known to be of one user.
+    copies = pd.concat([frame] * 10).assign(prompt=np.arange(3000), user=np.tile(np.arange(300), 10))
+    assert products_missed(copies) is not None
+    assert products_missed(copies, cov_type="cluster", cov_kwds={"groups": "user"}) is None

@@ -198,7 +198,7 @@ def test_limits_of_win_shares_and_their_statistics_agree_and_are_those_of_so_man
     error = np.sqrt(won * (1 - won) / n)
     # Labels that are all equal have been given the variance of the rule of three.
     error[[0, -1]] = 3 / norm.isf(0.025) / n
-    shares = WinShares(np.zeros(6), np.ones(6), np.inf)
+    shares = WinShares.between((0.0, 1.0), 6, np.inf)
     low, high = made_law(shares, won, error).limits(1.96)
     x = n * won
     exact = betaincinv(x[1:], n - x[1:] + 1, norm.sf(1.96))
@@ -215,3 +215,5 @@ def test_limits_of_win_shares_and_their_statistics_agree_and_are_those_of_so_man
             np.testing.assert_array_equal((np.abs(law.statistics(delta)) > z)[clear], excluded[clear])
     assert df_of_shares(np.array([[-1.0], [1.0]] * 10)) > 1e9
     assert df_of_shares(np.random.default_rng(0).normal(size=(4000, 3))) == pytest.approx(3999, rel=0.1)
+    # Rounding errors of shares that do not vary are none of their variance.
+    assert df_of_shares(1e-17 * np.random.default_rng(0).normal(size=(40, 3))) > 1e9

@@ -9,7 +9,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.report import fact_words
 from dmlrank.report.fact_words import Subject
-from dmlrank.report.facts import FACTS, FIRST, short_facts, verdict_sentences
+from dmlrank.report.facts import FACTS, FIRST, short_facts
 from dmlrank.results.sequential_and_bootstrap import summary_level
 
 
@@ -34,7 +34,7 @@ def test_words_in_braces_exist_and_no_word_is_unused(arena_result):
 def test_a_summary_and_a_verdict_choose_from_the_list(arena_result, options):
     result = arena_result.update(**options)
     notes = " ".join(result.summary().notes)
-    said = verdict_sentences(result.estimates, subject_of(result).level)
+    said = short_facts(subject_of(result), FIRST)
     assert " ".join(said) in notes
     assert all(text in " ".join(result.explain().split()) for text in said)
     page = subject_of(result, on_page=True)

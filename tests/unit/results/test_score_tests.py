@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 from scipy.linalg import null_space
-from scipy.special import expit, logit
-from scipy.stats import chi2, norm
+from scipy.stats import chi2
 
 from dmlrank.data.hypotheses import LinearHypothesis
 from dmlrank.exceptions import HypothesisError
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.wald import NamedEstimates
+from dmlrank.results.score_tests import WinProbability
 from dmlrank.results.score_tests import confidence_ellipsoid as confidence_region
-from dmlrank.results.score_tests import win_probability
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -142,31 +141,6 @@ def test_redundant_contrasts_do_not_count_twice(summed):
         region_of(estimate, covariance, np.ones((1, 4)), names=["sum"], alpha=0.05)
 
 
-def share(estimate, std_error, alpha=0.05):
-    return win_probability("a", "b", estimate, Covariance(np.array([[std_error**2]]), np.eye(1)), alpha)
-
-
-@pytest.mark.parametrize("estimate", [0.02, 0.5, 0.9])
-@pytest.mark.parametrize("alpha", [0.01, 0.1])
-def test_the_delta_method_with_a_numerical_derivative(estimate, alpha):
-    made = share(estimate, 0.03, alpha)
-    slope = (logit(estimate + 1e-6) - logit(estimate - 1e-6)) / 2e-6
-    reach = norm.ppf(1 - alpha / 2) * 0.03 * slope
-    assert made.conf_low == pytest.approx(expit(logit(estimate) - reach), rel=1e-6)
-    assert made.conf_high == pytest.approx(expit(logit(estimate) + reach), rel=1e-6)
-    assert (made.estimate, made.std_error) == pytest.approx((estimate, 0.03))
-
-
-@pytest.mark.parametrize("estimate", [-0.01, 0.0, 1.0, 1.02])
-def test_a_share_outside_the_unit_interval_is_clipped_on_its_own_scale(estimate):
-    made = share(estimate, 0.03)
-    inside = np.clip(estimate, 0, 1)
-    # The distance to the limit is error, too.
-    reach = 1.959964 * np.hypot(0.03, estimate - inside)
-    low, high = np.clip([inside - reach, inside + reach], 0, 1)
-    assert made.estimate == inside
-    assert (made.conf_low, made.conf_high) == pytest.approx((low, high), abs=1e-6)
-
-
 def test_in_words():
-    assert str(share(0.9, 0.05, 0.1)).startswith("a wins 0.900 against b (90 %: ")
+    share = WinProbability("a", "b", 0.9, 0.05, 0.8, 0.96, 0.1)
+    assert str(share) == "a wins 0.900 against b (90 %: 0.800 to 0.960)"

@@ -15,23 +15,23 @@ from importlib.resources import files
 
 import numpy as np
 
-from ..._utils.argument_checks import check_text, check_type
-from ..._utils.atomic_write import write_file
-from ..._version import __version__
-from ...data.preferences import FloatArray, IntArray
-from ...exceptions import MissingExtraError, OptionError, listed
-from ...fit.estimates import Estimates
-from ...inference.ranks import rank_bounds
-from ...inference.score_limits import FEW_UNITS
-from ...inference.simultaneous import PairTests
-from ...tables.display_text import printable, quoted, undirected
-from ...tables.summary_table import Summary
-from ..fact_words import Subject, better_words, jointly_by, measure, score_head, score_words, tests_of_pairs
-from ..facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
-from ..first_place import MOST_TIED, headline
-from ..fit_summary import fit_facts, leaderboard_columns, score_digits
-from ..joint_tables import NEWS
-from ..phrases import (
+from .._utils.argument_checks import check_text, check_type
+from .._utils.atomic_write import write_file
+from .._version import __version__
+from ..data.preferences import FloatArray, IntArray
+from ..exceptions import MissingExtraError, OptionError, listed
+from ..fit.estimates import Estimates
+from ..inference.ranks import rank_bounds
+from ..inference.score_limits import FEW_UNITS
+from ..inference.simultaneous import PairTests
+from ..tables.display_text import inert, printable, undirected
+from ..tables.summary_table import Summary
+from .fact_words import Subject, better_words, measure, score_head, score_words
+from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
+from .first_place import MOST_TIED, headline
+from .fit_summary import fit_facts, leaderboard_columns, score_digits
+from .joint_tables import NEWS
+from .phrases import (
     SummaryLevel,
     as_sentence,
     counted,
@@ -197,13 +197,13 @@ def write_page(
     masthead.check({name for board in boards for name in board.results.names})
     from jinja2 import Environment, StrictUndefined
 
-    subject = "" if side_by_side or not boards else printable(measure(boards[0].results))
+    subject = "" if side_by_side or not boards else measure(boards[0].results)
     if side_by_side:
         measures = dict.fromkeys(_measures(boards))
         better = {better_words(board.results)[:-1].lower() for board in boards}
         what = ", ".join(filter(None, (" and ".join(measures), side_by_side)))
-        subject = printable("; ".join([what, *(better if len(better) == 1 else ())]))
-    title = ": ".join(filter(None, (printable(masthead.title), subject)))
+        subject = "; ".join([what, *(better if len(better) == 1 else ())])
+    title = printable(": ".join(filter(None, (masthead.title, subject))))
     views = [_view(board, masthead, number) for number, board in enumerate(boards)]
     # Where the line of reference stands in the rows of each leaderboard.
     places = "".join(f"#b{number}{{--r:{view['reference']}}}" for number, view in enumerate(views) if view["reference"])
@@ -219,10 +219,10 @@ def write_page(
     environment.filters["explained"] = _explained
     text = environment.from_string(_asset("page.html")).render(
         title=title,
-        name=printable(masthead.title),
+        name=masthead.title,
         subject=subject,
         lead=_lead(masthead, boards),
-        makers=[(f"m{min(n, _COLOURS)}", printable(maker)) for n, maker in enumerate(masthead.makers)],
+        makers=[(f"m{min(n, _COLOURS)}", maker) for n, maker in enumerate(masthead.makers)],
         style=style,
         script=script,
         policy=policy,
@@ -264,7 +264,7 @@ def _lead(masthead: Masthead, boards: Sequence[Board]) -> str:
         parts += [score_words(e).partition(";")[0].removesuffix(f", {e.scale.name}")] * rare
         period = " to ".join(dict.fromkeys(e.description.period))
         dates.add(f"Data of {period}" if period else f"Computed on {e.description.date}")
-    parts += [f"Source: {printable(masthead.source)}"] * bool(masthead.source)
+    parts += [f"Source: {masthead.source}"] * bool(masthead.source)
     return " \u00b7 ".join([*dict.fromkeys(parts), *(dates if len(dates) == 1 else ())])
 
 
@@ -301,9 +301,9 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     below = filter(None, [*says, f"{_size(results)}.", *facts])
     return {
         "id": f"b{number}",
-        "name": printable(board.name),
-        "measure": printable(measure(results)),
-        "facts": _facts(fit_facts(results)),
+        "name": board.name,
+        "measure": measure(results),
+        "facts": fit_facts(results),
         "about": undirected(board.about),
         "reason": without_code(as_sentence(results.why_no_intervals)),
         "of_models": results.of_models,
@@ -366,8 +366,8 @@ def _grid(boards: Sequence[Board], masthead: Masthead) -> Mapping[str, object]:
             cells[results.models[j]] = (number_text(score, digits), f"{score:.6g}", kind, limits)
         # Where all models have low scores, the prompts are hard.
         mean = f"mean {number_text(float(results.estimate[board.order].mean()), digits)}" * results.are_means
-        lines = filter(None, (board.size, mean, "" if is_one else printable(what)))
-        heads.append((printable(board.name), list(lines), board.is_small))
+        lines = filter(None, (board.size, mean, "" if is_one else what))
+        heads.append((board.name, list(lines), board.is_small))
         columns.append(cells)
     rows = [(name, masthead.colour(name), [of.get(name, ("\u2013", "", "", "")) for of in columns]) for name in models]
     return {"rows": rows, "heads": heads, "confidence": boards[0].level.confidence}
@@ -403,21 +403,16 @@ def _size(results: Estimates) -> str:
     return f"{counted(d.n_votes, results.counts)}{on}"
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return labels and values of the lines above a table, as the page shows them."""
-    return [(printable(label).rstrip(":"), printable(value)) for label, value in facts]
-
-
 def _overview(summary: Summary) -> Mapping[str, object]:
     """Return what the template shows of a table of several leaderboards."""
     columns = [list(filter(None, cells)) for cells in zip(*summary.rows, strict=True)][1:]
     return {
-        "title": printable(summary.title),
-        "row_head": printable(summary.row_head.capitalize()),
-        "heads": [(printable(head).replace("adj. P", "P of all rows at once"), span) for head, span in summary.columns],
+        "title": summary.title,
+        "row_head": summary.row_head.capitalize(),
+        "heads": [(head.replace("adj. P", "P of all rows at once"), span) for head, span in summary.columns],
         "rows": [
             [
-                (quoted(printable(row[0])), "", ""),
+                (inert(row[0]), "", ""),
                 *(
                     (_HYPHEN.sub("\u2212", cell), key := _sort_key(cell), "" if key or not cell else "l")
                     for cell in row[1:]
@@ -435,7 +430,7 @@ def _overview(summary: Summary) -> Mapping[str, object]:
             for part in re.split(r"\n" if "\n" in note else r"(?<=\.) (?=[A-Z])", note, maxsplit=1)
         ],
         "notes": [_said(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
-        "facts": _facts(summary.facts()),
+        "facts": summary.facts(),
     }
 
 
@@ -491,8 +486,8 @@ def board_data(board: Board) -> dict[str, object]:
         packed = {name: tests[of].astype("<f4") for name, of in names.items()}
         packed |= {"separated": np.packbits(separated, bitorder="little")}
         data["method"] = (
-            f"Intervals of scores hold jointly ({jointly_by(subject)}). Intervals and p-values of differences hold for "
-            f"all pairs ({tests_of_pairs(subject)}."
+            f"Intervals of scores hold jointly ({subject['jointly_by']}). Intervals and p-values of differences hold "
+            f"for all pairs ({subject['tests_of_pairs']}."
         )
         data["pairs"] = {
             "count": len(board.paired),

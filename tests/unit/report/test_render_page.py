@@ -21,11 +21,11 @@ import dmlrank as dr
 from dmlrank.data.graph import Graph, VoteCounts
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.simultaneous import PairTests, Separation
-from dmlrank.report.page.render_page import Board, Masthead, write_page
-from dmlrank.report.page.svg import interval_text, number_text
 from dmlrank.report.phrases import SummaryLevel, without_code
+from dmlrank.report.render_page import Board, Masthead, write_page
+from dmlrank.report.svg import interval_text, number_text
 
-from ....support import HOSTILE_NAMES, needs, simulated_votes
+from ...support import HOSTILE_NAMES, needs, simulated_votes
 
 pytestmark = needs("jinja2")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...data.preferences import FloatArray
-from ...tables.display_text import fixed_text, inert
+from ..data.preferences import FloatArray
+from ..tables.display_text import fixed_text, inert
 
 _TICKS = 4
 # Share of the range of the numbers that is added on either side of the axis.
@@ -60,8 +60,14 @@ class Axis:
             return [(self.at(x), f"{x:g}") for x in values if self.start <= np.log10(x) <= self.end]
         # A number at either end would reach beyond the axis.
         room = _MARGIN / 2 * (self.end - self.start)
-        places, decimals = axis_ticks(self.start + room, self.end - room)
-        return [(self.at(x), number_text(x, decimals)) for x in places]
+        low, high = self.start + room, self.end - room
+        width = (high - low) or max(abs(high), 1.0)
+        step = 10.0 ** np.floor(np.log10(width / _TICKS))
+        step *= next(factor for factor in (1, 2, 5, 10) if width / (step * factor) <= _TICKS)
+        decimals = int(max(0, -np.floor(np.log10(step) + 1e-9)))
+        places = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1)
+        numbers = [round(float(place * step), decimals) + 0.0 for place in places]
+        return [(self.at(x), number_text(x, decimals)) for x in numbers]
 
     def head(self) -> str:
         """Draw the numbers along the axis for the head of a column."""
@@ -82,10 +88,7 @@ _PLOT_HEIGHT, _BOTTOM, _TOP = 320, 24, 12
 def scatter_svg(
     names: Sequence[str], kinds: Sequence[str], cost: FloatArray, score: FloatArray, *, named: bool, label: str
 ) -> str:
-    """Draw scores over costs with the intervals of both, each (3, K): number, lower and upper limit; NaN for none.
-
-    ``kinds`` are classes of the style sheet. Names stand beside all points, or only those of the kind "best".
-    """
+    """Draw scores over costs, each (3, K): number and limits, NaN for none; ``kinds`` are classes of the page."""
     positive = cost[np.isfinite(cost)]
     across = Axis.of(
         cost, is_logarithmic=bool(positive.min() > 0 and positive.max() > 30 * positive.min()), margin=0.12
@@ -117,13 +120,3 @@ def scatter_svg(
         f'<svg class="scatter" role="img" aria-label="{html.escape(label)}" width="100%" height="{bottom + _BOTTOM}">'
         f'<g class="grid">{grid}</g>{points}</svg>'
     )
-
-
-def axis_ticks(low: float, high: float) -> tuple[list[float], int]:
-    """Return round numbers from ``low`` to ``high`` for the ticks of an axis, and the decimals that they need."""
-    width = (high - low) or max(abs(high), 1.0)
-    step = 10.0 ** np.floor(np.log10(width / _TICKS))
-    step *= next(factor for factor in (1, 2, 5, 10) if width / (step * factor) <= _TICKS)
-    decimals = int(max(0, -np.floor(np.log10(step) + 1e-9)))
-    places = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1)
-    return [round(float(place * step), decimals) + 0.0 for place in places], decimals
