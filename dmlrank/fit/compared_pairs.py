@@ -207,7 +207,9 @@ def pairs_and_apart(data: PreferenceData, options: Options, min_labels: int) -> 
     graph, apart = comparison_graph(data, options.pairs.graph, min_labels), models_apart(data, options)
     if apart is None or options.pairs.graph != "observed" or not isinstance(options.propensity, str):
         return graph, None
-    of_few = Graph.observed(data.pair_counts(), 1, ordered=False).edges
+    # A label of one order corrects both along a direction, and not in a table of mean preferences.
+    needs_both = data.ordered and options.average == "preferences"
+    of_few = Graph.observed(data.pair_counts(), 1, needs_both).edges
     edges = np.where(apart[:, None] ^ apart, of_few, graph.edges & ~apart)
     if not Graph(edges[np.ix_(~apart, ~apart)]).connected:
         return graph, None

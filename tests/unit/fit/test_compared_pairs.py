@@ -75,6 +75,13 @@ def test_thin_models_change_nothing_of_the_others(seed):
     assert "With few votes" in " ".join(str(with_few.summary()).split())
 
 
+def test_mean_preferences_need_both_orders_of_a_model_apart():
+    in_one = WITH_NEW[(WITH_NEW["model_b"] != "new")]
+    with pytest.warns(dr.DmlrankWarning, match="'new'"):
+        res = dr.dml_rank(_FORMULA, in_one, functional="bt", average="preferences", rng=0)
+    assert "new" not in res.models
+
+
 def test_likelihood_refers_to_the_models_with_enough_votes():
     options = {"functional": "bt", "estimator": "bt_mle", "rng": 0}
     without, with_it = (dr.dml_rank(_FORMULA, votes, **options) for votes in (OLD, WITH_NEW))
