@@ -133,21 +133,14 @@ class Setup:
         return self.graph if apart is None else Graph(self.graph.edges & ~apart & ~apart[:, None])
 
 
-def restrict_items(
-    data: PreferenceData, options: Options, min_labels: int, *, of_votes: bool = False
-) -> PreferenceData:
-    """Drop the models outside the largest component of the graph where ``component`` allows it; otherwise raise.
-
-    With ``of_votes`` the pairs with a vote are compared, unless the caller gave a graph.
-    """
-    pairs = options.pairs
-    asked = "votes" if of_votes and isinstance(pairs.graph, str) else pairs.graph
-    graph = comparison_graph(data, asked, min_labels) if of_votes else pairs_and_apart(data, options, min_labels)[0]
+def restrict_items(data: PreferenceData, graph: Graph, options: Options, min_labels: int) -> PreferenceData:
+    """Drop the models outside the largest component of the graph where ``component`` allows it; otherwise raise."""
+    component = options.pairs.component
     parts = graph.components()
     if len(parts) == 1:
         return data
     share = _share_in_largest(data, graph)
-    may_drop = pairs.component == "largest" or (pairs.component == "auto" and share >= 1 - MOST_OF_ALL)
+    may_drop = component == "largest" or (component == "auto" and share >= 1 - MOST_OF_ALL)
     if may_drop and len(parts[0]) > 1:
         return data.restrict(parts[0])
     names = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
@@ -156,12 +149,12 @@ def restrict_items(
     largest = "collect votes that compare models across components"
     if len(parts[0]) > 1:
         largest = f"pairs=Pairs(component='largest') ranks the {len(parts[0])} models of the largest alone"
-    if not isinstance(asked, str):
+    if not isinstance(options.pairs.graph, str):
         raise GraphError(
             f"pairs=Pairs(graph=...) does not connect the models: {len(parts)} components {names}; {kept}; add pairs "
             f"between the components, or use pairs=Pairs(graph='observed') for the pairs that have labels"
         )
-    if asked == "votes":
+    if not estimator_of(options).has_first_stages:
         raise GraphError(f"no vote compares models across {len(parts)} components {names}; {kept}; {largest}")
     changes, advice = connecting_options(data, min_labels), largest
     if changes is not None:

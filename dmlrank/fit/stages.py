@@ -191,7 +191,7 @@ class FirstStages:
         deciding = (o.position_bias, *of_pairs, o.propensity, o.learning.mu)
         order = self.keep("display order", (votes, *deciding), lambda: choose_pairs(votes, o))
         ordered = self.keep("order", (votes, order.matters), lambda: votes if order.matters else votes.unordered())
-        ranked = restrict_items(ordered, o, order.min_labels)
+        ranked = restrict_items(ordered, pairs_and_apart(ordered, o, order.min_labels)[0], o, order.min_labels)
         # Kept not to save work, but to be the same object in an update, by which later keys compare it.
         data = self.keep("ranked votes", (ordered, ranked.items), lambda: ranked)
         return data, order
