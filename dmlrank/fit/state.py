@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         NuisanceEstimates,
         OneStepResult,
     )
-    from ..estimation.order_effect import OrderEffect
+    from ..estimation.order_effect import IgnoredOrder, OrderEffect
     from ..estimation.second_order import SecondOrder
     from ..estimation.unanimous_pairs import UnanimousPairs
     from ..nuisance.propensity_model.estimate import Propensity
