@@ -508,7 +508,6 @@ class RankResults(Summarised):
         tests = compare_differences(
             e.estimate, self.simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
         )
-        tests = replace(tests, conf_low=e.inside(tests.conf_low), conf_high=e.inside(tests.conf_high))
         names = np.array(e.models, dtype=object)
         columns = {"first": names[first], "second": names[second]}
         return PairwiseResults(
