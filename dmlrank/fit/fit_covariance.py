@@ -33,7 +33,7 @@ from ..inference.score_limits import FEW_UNITS, WinShares, df_of_shares
 from ..options import MULTIPLIERS, Options
 from .compared_pairs import MOST_NAMED, MeanTarget, Setup
 from .estimators import Estimator
-from .state import FitState, IgnoredOrder, Inputs, Repetition, Units
+from .state import FitState, Inputs, Repetition, Units
 
 
 def covariance_of(
