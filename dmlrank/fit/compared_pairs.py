@@ -244,20 +244,19 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
         weighting = "given"
     weights_of_pairs = _edge_weights(options.pairs.edge_weights, data, graph)
     bound = bind_functional(unbound, weights, graph, edge_weights=weights_of_pairs, ordered=data.ordered)
+    counts, shared = data.pair_counts(), graph
     if apart is not None:
         assert isinstance(bound, BradleyTerry | Borda)
-        bound = replace(bound, apart=apart)
+        bound, shared = replace(bound, apart=apart), Graph(graph.edges[np.ix_(~apart, ~apart)])
     if apart is not None and isinstance(bound, BradleyTerry):
         # Their log-odds count by their numbers of labels.
-        counts = data.pair_counts()
         given = graph.edges.astype(float) if bound.edge_weights is None else bound.edge_weights
         own = np.where(apart[:, None] | apart, counts + counts.T, given)
         bound = replace(bound, edge_weights=np.where(graph.edges, own, 0.0))
-    counts = data.pair_counts()
     has_enough, has_labels = (Graph.observed(counts, n_labels, data.ordered).edges for n_labels in (min_labels, 1))
-    has_few = graph.edges & has_labels & ~has_enough
-    n_few = int(np.triu(has_few if apart is None else has_few & ~apart[:, None] & ~apart).sum())
-    if n_few:
+    n_few = int(np.triu(graph.edges & has_labels & ~has_enough).sum())
+    # Beside models apart, whose pairs need one label, pairs have enough.
+    if n_few and apart is None:
         warn(
             f"{n_few:,} of {graph.n_edges:,} compared pairs have fewer than min_labels={min_labels} labelled "
             f"prompts{' in one of the two orders' if data.ordered else ''}; the contribution of these pairs to the "
@@ -265,12 +264,12 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
             f"pairs=Pairs(graph='observed') leaves such pairs out",
             kind=IntervalWarning,
         )
-    if bound.ignores_opponents and not graph.complete:
-        n_pairs = data.n_items * (data.n_items - 1) // 2
+    if bound.ignores_opponents and not shared.complete:
+        n_items = len(shared.edges)
         warn(
-            f"{bound.name} is computed on an incomplete graph ({graph.n_edges:,} of {n_pairs:,} pairs): models "
-            f"faced different opponents, and a score depends on how strong these are; functional='bt' takes the "
-            f"opponents into account",
+            f"{bound.name} is computed on an incomplete graph ({shared.n_edges:,} of {n_items * (n_items - 1) // 2:,} "
+            f"pairs): models faced different opponents, and a score depends on how strong these are; functional='bt' "
+            f"takes the opponents into account",
         )
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)
