@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
 from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
+from ..estimation.order_effect import IgnoredOrder
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs
 from ..exceptions import IntervalWarning, OptionError, check_choice, listed
 from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MultiplierBootstrap
@@ -398,25 +399,6 @@ def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]
         _TIED: np.maximum(-lowest, highest) < _TOLERANCE,
     }
     return {outcome: [data.items[j] for j in np.flatnonzero(mask)] for outcome, mask in is_one_sided.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoredOrder:
-    """What votes say of display order where a fit ignores it, from pairs of models that are not apart.
-
-    effect, z: Advantage of the model shown first, in win shares, and its z statistic; NaN where it cannot be tested.
-    uneven: Models that are not shown first in about half of their labels, with this share, the furthest first.
-    in_one_order: Share of compared pairs that lack an order.
-    of_lead: How many of 100 comparisons a model would have to win when it is shown first for this alone to make the
-        lead of the first over the second model; 0 where most pairs were shown in both orders, where it could not make
-        the lead, and where order has no meaning.
-    """
-
-    effect: float
-    z: float
-    uneven: tuple[tuple[str, float], ...]
-    in_one_order: float
-    of_lead: float
 
 
 def ignored_order(
