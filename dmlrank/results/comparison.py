@@ -228,7 +228,8 @@ class Comparison(JointBoards):
             return changes.test_zero(), ""
         # The level of scores may rest on the models that are left out.
         is_tested = np.isin(shared, tested)
-        matrix = np.kron(np.eye(len(self.results) - 1), (np.eye(len(shared)) - is_tested / len(tested))[is_tested])
+        centred = (np.eye(len(shared)) - is_tested / len(tested))[is_tested]
+        matrix = np.asarray(np.kron(np.eye(len(self.results) - 1), centred), dtype=np.float64)
         labels = tuple(np.array(changes.names)[changes.index.get_level_values("model").isin(tested)].tolist())
         hypothesis = LinearHypothesis(matrix, np.zeros(len(matrix)), labels)
         return wald_test(changes, hypothesis), without_clause(shared, tested)
