@@ -198,7 +198,8 @@ def pairs_and_apart(data: PreferenceData, options: Options, min_labels: int) -> 
     None is apart where the caller gave pairs or propensities, and where the others are not connected without them.
     """
     graph, apart = comparison_graph(data, options.pairs.graph, min_labels), models_apart(data, options)
-    if apart is None or options.pairs.graph != "observed" or not isinstance(options.propensity, str):
+    is_given = not (isinstance(options.pairs.graph, str) and isinstance(options.propensity, str))
+    if apart is None or is_given or options.pairs.graph != "observed":
         return graph, None
     # A label of one order corrects both along a direction, and not in a table of mean preferences.
     needs_both = data.ordered and options.average == "preferences"
