@@ -248,7 +248,7 @@ def _problem_of_fit(
 
 def dependence_in_clusters(estimates: Estimates, steps: FitState) -> FloatArray:
     """Return what the dependence of votes in a cluster adds to the covariance of the scores, (K, K)."""
-    units, gauge = steps.units, steps.setup.functional.gauge(len(estimates.names)).basis
+    units, gauge = steps.units, steps.setup.functional.gauge(len(estimates.models)).basis
     if units.clusters is None:
         return np.zeros_like(estimates.covariance.matrix)
     with collected_warnings():
