@@ -117,6 +117,7 @@ class Subject:
             "order tested": bool(g.order_effect_error),
             "subtracted": bool(g.bias_subtracted),
             "second order": bool(g.second_order_by_model),
+            "partly removed": g.second_order_treatment == "partly removed",
             "bias in doubt": g.second_order_treatment == "left in"
             and LARGEST_BIAS["left in"] < abs(largest_bias) <= 2 * own_error,
             "floored": g.mu_entries > 0,
