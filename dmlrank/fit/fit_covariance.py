@@ -343,7 +343,7 @@ def check_rank(setup: Setup, covariance: Covariance, data: PreferenceData) -> No
     if constant is None:
         return
     if known := words_of_fixed(functional, constant, data.items, ordered=data.ordered):
-        hint = DmlrankWarning(f"functional {functional.title!r}: {known}. Joint tests and regions then leave it out")
+        hint = DmlrankWarning(f"functional {functional.label!r}: {known}. Joint tests and regions then leave it out")
         hint.once = True
         warn(hint)
         return

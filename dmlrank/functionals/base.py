@@ -79,6 +79,8 @@ class Gauge:
         array([[0.6, 0.8]])
         """
         rows = np.atleast_2d(np.asarray(directions, dtype=float))
+        if np.linalg.matrix_rank(rows) < len(rows):
+            raise OptionError(f"{len(rows)} combinations are said to be constant, and they are not independent rows")
         columns, upper = np.linalg.qr(rows.T)
         return cls(np.sign(np.diag(upper))[:, None] * columns.T, reason)
 
@@ -224,11 +226,6 @@ class Functional(ABC):
     def label(self) -> str:
         """Name and short description, for headers."""
         return self.name
-
-    @property
-    def title(self) -> str:
-        """Name in errors."""
-        return type(self).__name__
 
     @property
     def category_weights(self) -> CategoryWeights:

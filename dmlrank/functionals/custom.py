@@ -121,22 +121,18 @@ class Custom(Functional):
         return "own function" if title == "<lambda>" else str(title)
 
     def names(self, items: Sequence[str]) -> tuple[str, ...]:
-        n_outputs = self._n_outputs(len(items))
         if self.outputs is not None:
             return tuple(self.outputs)
+        n_outputs = self.value(trial_tables(self, len(items))[0]).shape[1]
         if n_outputs == len(items):
             return tuple(items)
         return (self.title,) if n_outputs == 1 else tuple(f"{self.title}_{place + 1}" for place in range(n_outputs))
 
-    def _n_outputs(self, n_items: int) -> int:
-        """Return the number of columns that the function returns, d."""
-        return self.value(trial_tables(self, n_items)[0]).shape[1]
-
     def neutral(self, n_items: int) -> float | None:
         if self.reference is not None:
             return float(self.reference)
-        models = self.outputs is None and self._n_outputs(n_items) == n_items
-        return None if models else 0.0
+        items = tuple(map(str, range(n_items)))
+        return None if self.names(items) == items else 0.0
 
     def value(self, mu: FloatArray) -> FloatArray:
         return checked_values(self.title, self.function, self._argument(mu), may_be_flat=True)
@@ -148,16 +144,9 @@ class Custom(Functional):
         return change[:, None] if change.ndim == 1 else change
 
     def gauge(self, n_items: int) -> Gauge:
-        n_outputs = self._n_outputs(n_items)
         if self.fixed is None:
-            return Gauge(np.empty((0, n_outputs)), "the functional is assumed to fix no combination of the outputs")
-        rows = np.atleast_2d(np.asarray(self.fixed, dtype=float))
-        if rows.shape[1] != n_outputs or np.linalg.matrix_rank(rows) < len(rows):
-            raise OptionError(
-                f"Custom(fixed=) has shape {rows.shape} and rank {np.linalg.matrix_rank(rows)}; allowed: independent "
-                f"rows of {n_outputs} numbers, one number for each output"
-            )
-        return Gauge.spanned_by(rows, "the combinations of outputs in fixed= are constants by assumption")
+            return super().gauge(n_items)
+        return Gauge.spanned_by(self.fixed, "the combinations of outputs in fixed= are constants by assumption")
 
     def _argument(self, mu: FloatArray) -> FloatArray:
         """Return the argument of the function: ``mu``, or its mean over both orders where order is ignored."""

@@ -16,10 +16,8 @@ from .base import SMALL_CHANGE, Functional, central_differences, checked_graph
 _SEED = 20260121
 # Relative differences between values up to this number are rounding.
 _VALUE_TOLERANCE = 1e-9
-# Relative differences between an analytic derivative and a difference quotient up to this number are rounding.
-_DERIVATIVE_TOLERANCE = 1e-5
-# What is said to be constant or linear may vary by this share of the spread of the values.
-_CLAIM_TOLERANCE = 1e-6
+# What a functional says of itself may be wrong by this share, from differences.
+_CLAIM_TOLERANCE = 1e-5
 # Number of points on a path, number of refinements around the sharpest bend, and factor by which each refines.
 _N_POINTS, _N_REFINEMENTS, _ZOOM = 65, 8, 6
 # Slopes at the last, tiny step may differ by this share of the path's largest slope.
@@ -51,14 +49,13 @@ def examine(functional: Functional, n_items: int, *, ordered: bool = True) -> No
     off = ~checked_graph(functional.graph, n_items).edges & ~np.eye(n_items, dtype=bool)
     if looks_at(functional, off):
         raise GraphError(
-            f"functional {functional.title!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
+            f"functional {functional.label!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
             f"{n_items * (n_items - 1) // 2} pairs are not), so that no label corrects their estimates; let "
             f"it use compared pairs only (res.graph.edges), give a lower pairs=Pairs(min_labels=...), or "
             f"leave out the votes on models with few of them"
         )
     _check_smooth(functional, uniform, draws)
     _check_claims(functional, draws)
-    _check_derivative(functional, draws)
 
 
 def looks_at(functional: Functional, pairs: NDArray[np.bool_]) -> bool:
@@ -127,7 +124,7 @@ def _tolerance(values: FloatArray) -> float:
 
 def _values_at(functional: Functional, mu: FloatArray) -> FloatArray:
     """Return the scores at probabilities; an error with the probabilities where they are no finite numbers."""
-    values = checked_values(functional.title, functional.value, mu)
+    values = checked_values(functional.label, functional.value, mu)
     if np.isfinite(values).all():
         return values
     table, places = mu[np.flatnonzero(~np.isfinite(values).all(axis=1))[:1]], np.arange(mu.shape[1])
@@ -146,12 +143,12 @@ def _values_at(functional: Functional, mu: FloatArray) -> FloatArray:
         cause, advice = "the entries with j = k, which are zero", "leave them out"
     elif table.min() < 0:
         advice = "interior=False says that there is no logarithm and no division by a probability: leave it out"
-    raise OptionError(f"functional {functional.title!r} returns NaN or infinity from {cause}; {advice}")
+    raise OptionError(f"functional {functional.label!r} returns NaN or infinity from {cause}; {advice}")
 
 
 def _check_values(functional: Functional, draws: FloatArray) -> None:
     """Check that the values are finite numbers with names, and that those of a context depend on it alone."""
-    values, title, n_items = _values_at(functional, draws), functional.title, draws.shape[1]
+    values, title, n_items = _values_at(functional, draws), functional.label, draws.shape[1]
     if values.shape[1] == 0:
         raise OptionError(f"functional {title!r} returns no numbers; allowed: an array (n, d) with d at least 1")
     names = functional.names([f"model_{place}" for place in range(n_items)])
@@ -196,7 +193,7 @@ def _check_smooth(functional: Functional, uniform: FloatArray, draws: FloatArray
         if bends[-1] > 100 * max(bends[0], slope):
             kind, hint = "jump", "a step such as 'share above 0.6' is smooth"
         raise OptionError(
-            f"functional {functional.title!r} is not differentiable: it has a {kind}, where no estimate is normally "
+            f"functional {functional.label!r} is not differentiable: it has a {kind}, where no estimate is normally "
             f"distributed; {hint} as Dominance(tau=0.6, sharpness=20)"
         )
 
@@ -221,50 +218,47 @@ def _sharpest_bends(functional: Functional, start: FloatArray, stop: FloatArray)
 
 
 def _check_claims(functional: Functional, draws: FloatArray) -> None:
-    """Check that what is said to be linear is linear, and that what is said to be constant is constant."""
-    values, title, n_items = functional.value(draws), functional.title, draws.shape[1]
-    tolerance = _tolerance(values)
-    between, mean = functional.value((draws[1:] + draws[:-1]) / 2), (values[1:] + values[:-1]) / 2
-    if functional.linear and (error := np.abs(between - mean)).max() > tolerance:
-        i, output = np.unravel_index(int(error.argmax()), error.shape)
-        raise OptionError(
-            f"functional {title!r} is said to be linear, but halfway between two arrays of probabilities output "
-            f"{output + 1} is {between[i, output]:.6g}, and the mean of its two values is {mean[i, output]:.6g}; leave "
-            f"out linear=True, so that the bias from curvature is removed"
-        )
+    """Check the gauge, the derivative, and that what is said to be linear is linear."""
+    values, title, n_items = functional.value(draws), functional.label, draws.shape[1]
     basis, names = functional.gauge(n_items).basis, functional.names([f"model_{place}" for place in range(n_items)])
     if basis.shape[1] != len(names):
         raise OptionError(
-            f"gauge() of functional {title!r} has {basis.shape[1]} coefficients for each combination; allowed: "
-            f"{len(names)}, one for each score"
+            f"functional {title!r} is said to fix combinations with {basis.shape[1]} coefficients; allowed: "
+            f"{len(names)}, one for each score (fixed= of Custom, gauge() of a class)"
         )
-    for row in basis:
-        constant = values @ row / np.abs(row).max()
-        if np.ptp(constant) > tolerance:
+    for row in basis / np.abs(basis).max(axis=1, keepdims=True, initial=1e-300):
+        constant = values @ row
+        if np.ptp(constant) > _tolerance(values):
             raise OptionError(
-                f"functional {title!r} is said to fix {terms_of(row / np.abs(row).max(), names)}, which is "
-                f"{constant.min():.6g} and {constant.max():.6g} at two arrays of probabilities; correct the "
-                f"combination, which must be the same whatever the probabilities are, or leave it out (fixed= of "
-                f"Custom, gauge() of a class)"
+                f"functional {title!r} is said to fix {terms_of(row, names)}, which is {constant.min():.6g} and "
+                f"{constant.max():.6g} at two arrays of probabilities; correct the combination, or leave it out "
+                f"(fixed= of Custom, gauge() of a class)"
             )
-
-
-def _check_derivative(functional: Functional, draws: FloatArray) -> None:
-    """Check that the derivative agrees with differences of the values."""
     delta = draws[::-1] - draws
-    with failing_as(OptionError, f"the derivative of functional {functional.title!r}"):
+    with failing_as(OptionError, f"the derivative of functional {title!r}"):
         derivative = np.asarray(functional.derivative(draws, delta))
-    expected = central_differences(functional.value, draws, delta, functional.interior)
-    if derivative.shape != expected.shape:
+    if derivative.shape != values.shape:
         raise OptionError(
-            f"the derivative of functional {functional.title!r} returns shape {derivative.shape}; allowed: "
-            f"{expected.shape}, the shape of the values"
+            f"the derivative of functional {title!r} returns shape {derivative.shape}; allowed: {values.shape}, the "
+            f"shape of the values"
         )
-    error = np.abs(derivative - expected)
-    if not error.max() <= _DERIVATIVE_TOLERANCE * max(float(np.abs(expected).max()), 1e-12):
-        i, output = np.unravel_index(int(np.nanargmax(np.where(np.isnan(error), np.inf, error))), error.shape)
+    expected = central_differences(functional.value, draws, delta, functional.interior)
+    advice = "correct directional= (derivative() of a class), or leave it out to use differences"
+    _check_equal(f"the derivative of functional {title!r}", derivative, expected, "differences of its values", advice)
+    if functional.linear:
+        advice = "leave out linear=True, so that the bias from curvature is removed"
+        means, of_means = (values[1:] + values[:-1]) / 2, functional.value((draws[1:] + draws[:-1]) / 2)
+        _check_equal(
+            f"functional {title!r}, said to be linear, between two points", of_means, means, "their mean", advice
+        )
+
+
+def _check_equal(what: str, found: FloatArray, expected: FloatArray, source: str, advice: str) -> None:
+    """Raise unless two arrays by output agree but for rounding."""
+    error = np.abs(found - expected)
+    if not error.max() <= _CLAIM_TOLERANCE * max(float(np.abs(expected).max()), 1e-12):
+        i, output = np.unravel_index(int(np.where(np.isnan(error), np.inf, error).argmax()), error.shape)
         raise OptionError(
-            f"the derivative of functional {functional.title!r} is {derivative[i, output]:.6g} where differences of "
-            f"its values give {expected[i, output]:.6g} (output {output + 1}); correct directional= (derivative() of a "
-            f"class), or leave it out to use differences"
+            f"{what} is {found[i, output]:.6g} where {source} is {expected[i, output]:.6g} (output {output + 1}); "
+            f"{advice}"
         )

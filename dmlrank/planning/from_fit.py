@@ -283,6 +283,12 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
             "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
             f"with pairs=Pairs(edge_weights='counts') needs fewer labels for a few differences, but asks {AS_MET}."
         )
+    if estimates.diagnostics.second_order_treatment != "left in":
+        name, _, own_error = estimates.diagnostics.largest_second_order
+        yield (
+            f"A later fit removes the second-order bias of curved scores, too, and reports larger standard errors: the "
+            f"plan leaves out the error of this bias (in this fit {own_error:.2f} standard errors for {name})."
+        )
     if weights_held:
         yield (
             "Weights of pairs are held at the present counts of labels. A later fit with "

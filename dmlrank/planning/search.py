@@ -89,13 +89,11 @@ def _by_steps(problem: Problem, goal: Goal, limits: Limits, start: Start | None,
     if goal.criterion == "D":
         variances, axes = np.linalg.eigh(rows @ goal.sigma(labelling, between) @ rows.T)
         if not variances[0] > 1e-12 * variances[-1]:
-            functional, names = problem.functional, problem.names
-            constant = axes[:, 0] @ rows
-            terms = terms_of(constant / np.abs(constant).max(), names)
-            known = words_of_fixed(functional, constant, problem.models, ordered=problem.ordered)
+            constant = axes[:, 0] @ rows / np.abs(axes[:, 0] @ rows).max()
+            known = words_of_fixed(problem.functional, constant, problem.models, ordered=problem.ordered)
             raise OptionError(
-                f"the determinant of criterion='D' is zero: under these probabilities {terms} has no variance. "
-                f"{known or 'Take contrasts= without it'}, or use criterion='A'"
+                f"criterion='D' has a determinant of zero: {terms_of(constant, problem.names)} has no variance under "
+                f"these probabilities. {known or 'Take contrasts= without it'}, or use criterion='A'"
             )
     values, vectors = np.linalg.eigh(labelling)
     # The directions in which there is variance.

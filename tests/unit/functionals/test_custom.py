@@ -229,7 +229,7 @@ def misses_one(mu, delta):
 
 FALSE = {
     "fixed": ((shares, [[1, -1, 0, 0]]), r"said to fix \+1\*model_0 -1\*model_1, which is .* and .*leave it out"),
-    "linear": ((curved, None, True), "said to be linear, but halfway.*leave out linear=True"),
+    "linear": ((curved, None, True), "said to be linear, .*leave out linear=True"),
     "derivative": ((shares, None, False, misses_one), r"derivative of functional .*output 4.*leave it out"),
     "jump": ((lambda mu: (shares(mu) > 0.5) * 1.0,), "a jump"),
     "nan": ((lambda mu: shares(mu) * np.nan,), "NaN or infinity from probabilities"),
