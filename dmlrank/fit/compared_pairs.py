@@ -34,8 +34,9 @@ from ..exceptions import (
     failing_as,
     listed,
 )
-from ..functionals import Borda, BradleyTerry, CategoryWeights, Functional, functional_from
+from ..functionals import Borda, BradleyTerry, CategoryWeights, Custom, Functional, functional_from, kind_of
 from ..functionals.linear_scores import Linearised, curvature_bias
+from ..functionals.trial import examine, looks_at
 from ..nuisance.propensity_model.supplied import is_plan
 from ..options import Options, in_its_place
 from .estimators import estimator_named, estimator_of
@@ -77,7 +78,7 @@ def find_extrapolation(data: PreferenceData, setup: Setup, options: Options, min
     pairs = graph.edges & unlabelled_pairs(data, functional.apart)
     if functional.edge_weights is not None:
         pairs = pairs & (functional.edge_weights > 0)
-    if not isinstance(options.propensity, str) or not pairs.any() or not functional.uses(pairs):
+    if not isinstance(options.propensity, str) or not pairs.any() or not looks_at(functional, pairs):
         return Extrapolation()
     n_pairs, counts = int(np.triu(pairs).sum()), data.pair_counts()
     n_one_order = int(np.triu(pairs & (counts + counts.T > 0)).sum())
@@ -300,7 +301,13 @@ def bind_functional(
             f"display order does not matter, both items need the same weights, with the two wins exchanged; change "
             f"category_weights, or use position_bias=True"
         )
-    return functional_from(functional).bind(weights, graph, edge_weights).in_fit(len(graph.edges), ordered)
+    bound = functional_from(functional).bind(weights, graph, edge_weights)
+    if isinstance(bound, Custom) and not ordered:
+        bound = replace(bound, mirrored=True)
+    if type(bound) is not kind_of(bound.name):
+        # No built-in functional.
+        examine(bound, len(graph.edges), ordered=ordered)
+    return bound
 
 
 def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, words: str) -> Graph:

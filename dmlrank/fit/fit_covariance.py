@@ -18,7 +18,8 @@ from ..estimation.diagnostics import Treatment, Validity, calibration, effective
 from ..estimation.influence import InfluenceFunction
 from ..estimation.order_effect import IgnoredOrder
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs
-from ..exceptions import IntervalWarning, OptionError, check_choice, listed
+from ..exceptions import DmlrankWarning, IntervalWarning, OptionError, check_choice, listed
+from ..functionals.trial import terms_of, words_of_fixed
 from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MultiplierBootstrap
 from ..inference.covariance import (
     CentredSums,
@@ -336,19 +337,23 @@ def warn_of_covariance(covariance: Covariance, data: PreferenceData, options: Op
         )
 
 
-def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:
+def check_rank(setup: Setup, covariance: Covariance, data: PreferenceData) -> None:
     """Warn where the covariance has a smaller rank than the gauge implies, unless theory gives the gauge."""
-    if setup.functional.gauge_is_known:
+    functional = setup.functional
+    constant = None if functional.gauge_is_known else find_constant_combination(covariance)
+    if constant is None:
         return
-    constant = find_constant_combination(covariance)
-    if constant is not None:
-        names = setup.functional.names(items)
-        terms = " ".join(f"{c:+.3g}*{name}" for c, name in zip(constant, names, strict=True) if abs(c) > 1e-6)
-        warn(
-            f"the covariance is numerically singular: {terms} does not vary in these data, so that joint tests and "
-            f"regions that involve this combination are not reliable; {setup.functional.singular_advice}",
-            kind=IntervalWarning,
-        )
+    if known := words_of_fixed(functional, constant, data.items, ordered=data.ordered):
+        hint = DmlrankWarning(f"functional {functional.label!r}: {known}. Joint tests and regions then leave it out")
+        hint.once = True
+        warn(hint)
+        return
+    warn(
+        f"the covariance is numerically singular: {terms_of(constant, functional.names(data.items))} does not vary in "
+        f"these data, so that joint tests and regions that involve this combination are not reliable; few compared "
+        f"pairs or a formula without features may be the reason",
+        kind=IntervalWarning,
+    )
 
 
 def warn_of_unanimous_pairs(

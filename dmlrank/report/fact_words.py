@@ -116,6 +116,7 @@ class Subject:
             "order tested": bool(g.order_effect_error),
             "subtracted": bool(g.bias_subtracted),
             "second order": bool(g.second_order_by_model),
+            "partly removed": g.second_order_treatment == "partly removed",
             "bias in doubt": g.second_order_treatment == "left in"
             and LARGEST_BIAS["left in"] < abs(g.largest_second_order[1]) <= 2 * g.largest_second_order[2],
             "floored": g.mu_entries > 0,

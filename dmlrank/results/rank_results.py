@@ -652,7 +652,7 @@ class RankResults(Summarised):
         -------
         Ellipsoid
             Its degrees of freedom, radius and volume belong to the directions that the functional does not fix.
-            ``plot()`` draws the region of two scores or contrasts.
+            ``contains()`` tells of a point, and ``axes()`` has the principal axes, from which a region can be drawn.
 
         Raises
         ------
@@ -899,9 +899,10 @@ class RankResults(Summarised):
             One or several columns of categories. The groups are the combinations that occur. For groups that may
             overlap, such as tags: one list of columns of booleans. Each column has to be a feature of the formula, or a
             function of the features. A column that the formula does not use is accepted only where most prompts share
-            their features with another prompt and such prompts agree in the column; one of booleans also where it is a
-            set of values, or an interval, of a column that the formula uses. Or one formula ``"~ C(category) +
-            length"``, read by patsy, with a constant unless it begins with ``~ 0 +``, whose variables are such columns.
+            their features with another prompt and such prompts agree in the column; in a list,
+            as ``by(["is_long"])``, one of booleans also where it is a set of values, or an interval, of a column that
+            the formula uses. Or one formula ``"~ C(category) + length"``, read by patsy, with a constant unless it
+            begins with ``~ 0 +``, whose variables are such columns.
         progress : bool or callable
             As for :func:`dmlrank.dml_rank`.
 
