@@ -152,7 +152,8 @@ class Functional(ABC):
     singular_advice : str
         What to do where the covariance shows a constant combination of scores that the gauge does not have.
     meaning : str
-        Sentence about a score of a built-in functional; ``{n_models}`` is 8, ``{opponents}`` "the other 7 models".
+        Sentence about a score of a built-in functional; ``{n_models}`` is "8 models", ``{opponents}`` "the other 7
+        models".
     in_short : str
         The same in a few words.
     meaning_of_grades : str
