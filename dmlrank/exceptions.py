@@ -48,7 +48,15 @@ class DmlrankError(Exception):
 
 
 class DmlrankWarning(UserWarning):
-    """Base class of every warning that dmlrank gives."""
+    """Base class of every warning that dmlrank gives.
+
+    Attributes
+    ----------
+    once : bool
+        Whether the same text is shown once only in a process; results list it every time.
+    """
+
+    once: bool = False
 
 
 class IntervalWarning(DmlrankWarning):

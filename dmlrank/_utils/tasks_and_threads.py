@@ -38,6 +38,10 @@ _WITHIN = (os.path.dirname(os.path.dirname(__file__)) + os.sep, contextlib.__fil
 _collected: ContextVar[list[DmlrankWarning] | None] = ContextVar("dmlrank_warnings", default=None)
 
 
+# Texts of the warnings that a process shows once, and has shown.
+_shown_once = set[str]()
+
+
 def warn(message: str | DmlrankWarning, kind: type[DmlrankWarning] = DmlrankWarning) -> None:
     """Add a :class:`DmlrankWarning` to this thread's collection; warn of the line that called the package if none."""
     warning = message if isinstance(message, DmlrankWarning) else kind(message)
@@ -45,6 +49,10 @@ def warn(message: str | DmlrankWarning, kind: type[DmlrankWarning] = DmlrankWarn
     if collected is not None:
         collected.append(warning)
         return
+    if warning.once and str(warning) in _shown_once:
+        return
+    if warning.once:
+        _shown_once.add(str(warning))
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(_WITHIN):
         level, frame = level + 1, frame.f_back

@@ -79,6 +79,8 @@ class Gauge:
         array([[0.6, 0.8]])
         """
         rows = np.atleast_2d(np.asarray(directions, dtype=float))
+        if np.linalg.matrix_rank(rows) < len(rows):
+            raise OptionError(f"{len(rows)} combinations are said to be constant, and they are not independent rows")
         columns, upper = np.linalg.qr(rows.T)
         return cls(np.sign(np.diag(upper))[:, None] * columns.T, reason)
 
@@ -149,8 +151,8 @@ class Functional(ABC):
         Whether the gauge is known from theory; otherwise a fit compares it with the rank of the covariance.
     ignores_opponents : bool
         Whether scores do not take into account how strong opponents are, so that a fit warns of missing pairs.
-    singular_advice : str
-        What to do where the covariance shows a constant combination of scores that the gauge does not have.
+    says_fixed : str
+        What a user writes to say that combinations of scores are constant; ``{}`` is an array of their coefficients.
     meaning : str
         Sentence about a score of a built-in functional; ``{n_models}`` is "8 models", ``{opponents}`` "the other 7
         models".
@@ -188,7 +190,7 @@ class Functional(ABC):
     pair_local: ClassVar[bool] = False
     gauge_is_known: ClassVar[bool] = False
     ignores_opponents: ClassVar[bool] = False
-    singular_advice: ClassVar[str] = "if this combination is constant whatever the data are, say so with gauge()"
+    says_fixed: ClassVar[str] = "so in the method gauge(), which returns Gauge.spanned_by({}, 'the reason')"
     meaning: ClassVar[str] = ""
     in_short: ClassVar[str] = ""
     meaning_of_grades: ClassVar[str] = "The share of a pair that a model wins is the mean worth of the pair's labels."
@@ -268,23 +270,6 @@ class Functional(ABC):
                 object.__setattr__(bound, name, value)
         bound.__post_init__()
         return bound
-
-    def in_fit(self, n_items: int, ordered: bool) -> Functional:
-        """Return the bound functional as a fit uses it, after a trial where the functional needs one.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-        ordered : bool
-            Whether display order matters.
-
-        Returns
-        -------
-        Functional
-            The functional; by default this one.
-        """
-        return self
 
     def neutral(self, n_items: int) -> float | None:
         """Return the score of an item that is as good as the other items, with which tests compare scores.
@@ -661,22 +646,7 @@ class Functional(ABC):
         Gauge
             The combinations of scores that are constant, and the reason.
         """
-        return Gauge.none(n_items)
-
-    def uses(self, pairs: NDArray[np.bool_]) -> bool:
-        """Return whether the scores depend on the probabilities of some ordered pairs of the graph.
-
-        Parameters
-        ----------
-        pairs : ndarray of bool, shape (K, K)
-            The ordered pairs in question.
-
-        Returns
-        -------
-        bool
-            Whether a score changes when the probabilities of these pairs change.
-        """
-        return bool(pairs.any())
+        return Gauge.none(len(self.names([str(place) for place in range(n_items)])))
 
     def _edges(self, n_items: int) -> FloatArray:
         """Return the edge weights, (K, K), zero off the graph."""

@@ -28,7 +28,6 @@ class PreferenceAggregate(Functional):
     graph: Graph | None = None
     interior = False
     uses_shares = True
-    singular_advice = "few compared pairs or a formula without features may be the reason"
 
     def value(self, mu: FloatArray) -> FloatArray:
         return self._scores(self.category_weights.symmetric(mu), self._edges(mu.shape[1]))

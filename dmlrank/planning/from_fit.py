@@ -251,7 +251,7 @@ def _problem_of_fit(
 
 def dependence_in_clusters(estimates: Estimates, steps: FitState) -> FloatArray:
     """Return what the dependence of votes in a cluster adds to the covariance of the scores, (K, K)."""
-    units, gauge = steps.units, steps.setup.functional.gauge(len(estimates.names)).basis
+    units, gauge = steps.units, steps.setup.functional.gauge(len(estimates.models)).basis
     if units.clusters is None:
         return np.zeros_like(estimates.covariance.matrix)
     with collected_warnings():
@@ -285,6 +285,12 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
         yield (
             "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
             f"with pairs=Pairs(edge_weights='counts') needs fewer labels for a few differences, but asks {AS_MET}."
+        )
+    if estimates.diagnostics.second_order_treatment != "left in":
+        name, _, own_error = estimates.diagnostics.largest_second_order
+        yield (
+            f"A later fit removes the second-order bias of curved scores, too, and reports larger standard errors: the "
+            f"plan leaves out the error of this bias (in this fit {own_error:.2f} standard errors for {name})."
         )
     if weights_held:
         yield (

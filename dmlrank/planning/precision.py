@@ -166,7 +166,7 @@ def errors_and_widths(
 ) -> tuple[FloatArray, FloatArray]:
     """Return standard errors of combinations of scores, (J, K), and full widths of their intervals, (J,) each."""
     covariance = covariance_of(solution, rows, uniform=uniform)
-    law = covariance.law(rows @ solution.goal.scores, covariance.std_errors)
+    law = covariance.law(rows @ solution.goal.scores)
     low, high = law.limits(MaxT(covariance).critical(alpha, method))
     return covariance.std_errors, high - low
 

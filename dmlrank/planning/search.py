@@ -17,6 +17,7 @@ import scipy.linalg
 from .._utils.tasks_and_threads import report, warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
+from ..functionals.trial import terms_of, words_of_fixed
 from .allocation import Allocation, allocate, kkt_residual, level_of
 from .cells import Computed, propensity_table
 from .criteria import ROUNDING, Goal, Limits, of_eigenvalues, symmetric
@@ -86,11 +87,13 @@ def _by_steps(problem: Problem, goal: Goal, limits: Limits, start: Start | None,
     between, rows, least, budget = problem.between, goal.rows, problem.least(limits), limits.budget
     labelling, level = start or _first_step(problem, goal, limits)
     if goal.criterion == "D":
-        variances = np.linalg.eigvalsh(rows @ goal.sigma(labelling, between) @ rows.T)
+        variances, axes = np.linalg.eigh(rows @ goal.sigma(labelling, between) @ rows.T)
         if not variances[0] > 1e-12 * variances[-1]:
+            constant = axes[:, 0] @ rows / np.abs(axes[:, 0] @ rows).max()
+            known = words_of_fixed(problem.functional, constant, problem.models, ordered=problem.ordered)
             raise OptionError(
-                "under these probabilities a combination of the scores has no variance, so that the determinant of "
-                "criterion='D' is zero; use criterion='A', or contrasts= without the combinations that have no variance"
+                f"criterion='D' has a determinant of zero: {terms_of(constant, problem.names)} has no variance under "
+                f"these probabilities. {known or 'Take contrasts= without it'}, or use criterion='A'"
             )
     values, vectors = np.linalg.eigh(labelling)
     # The directions in which there is variance.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..fit.estimates import Estimates
-from ..tables.display_text import inert, isolated, wrapped
+from ..tables.display_text import isolated, wrapped
 from .fact_words import Subject
 from .phrases import SummaryLevel, as_sentence
 
@@ -172,6 +172,7 @@ intervals, learnt, linear: | The learnt probabilities are close enough to the tr
 intervals, learnt, -linear: | The learnt probabilities are close enough to the truth: the errors that remain after the
   correction are products of the errors of the preference probabilities and of the propensities, and squares of the
   errors of the preference probabilities.
+intervals, learnt, -linear, second order: | The bias from these squares was estimated and {g.second_order_treatment}.
 intervals, learnt, effective, -clusters: | Errors of the scores are normally distributed, which needs many prompts:
   every standard error rests on the equivalent of at least {n_effective} prompts of equal influence.
 intervals, learnt, effective, clusters: | Errors of the scores are normally distributed, which needs many clusters, none
@@ -184,6 +185,7 @@ learnt: | Labels are weighted by 1 / propensity. The effective sample size of th
 intervals, subtracted: A bias of up to {g.bias_subtracted:.1f} standard errors was estimated and subtracted.
 intervals, second order: | Errors of mu bias the scores to second order. The largest of these biases is estimated as
   {bias}; the biases were {g.second_order_treatment}.
+intervals, partly removed: | The labels are too few to see all of them, along every function of the features.
 intervals, bias in doubt: Scores may have a bias, estimated as up to {bias}; intervals are reliable up to {reliable}.
   Collect more {noun}s, or use functional='borda', which has no such bias. |
 learnt, floored: | The floor of {g.floor:g}, the smallest probability that the outcome model may give to a category, was
@@ -317,7 +319,7 @@ def explanation_text(results: Estimates, level: SummaryLevel, in_short: Sequence
     for title, paragraphs in (*sections, ("The fit in short", [f"{label} {value}" for label, value in in_short])):
         lines.append(title)
         for text in paragraphs:
-            lines += wrapped("  " + isolated(inert(text)), 78, "  ")
+            lines += wrapped("  " + isolated(text), 78, "  ")
         lines.append("")
     return "\n".join(lines).rstrip()
 

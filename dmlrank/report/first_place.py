@@ -98,14 +98,14 @@ class Race:
         """Say by how much the leader is above the best model that may be first as well, or else the second one."""
         results, first, place = self.results, self.first, self.first.rival
         leader, rival, confidence = self.leader, self.rival, self.level.confidence
-        gap, ends = float(first.difference[place]), results.inside(np.array([first.low[place], first.high[place]]))
+        gap, ends = float(first.difference[place]), (first.low[place], first.high[place])
         digits = decimals(first.std_error[[place]], fewest=fewest_decimals(results.scale.natural))
         score = float(results.estimate[first.leader])
         is_share = results.scale.natural and bool(((results.estimate >= 0) & (results.estimate <= 1)).all())
         texts = [fixed_text(number, digits) for number in (gap, *ends)]
         if is_share and results.functional == "borda":
             digits = max(digits - 2, 0)
-            own, *texts = (fixed_text(100 * number, digits) for number in (score, gap, *np.clip(ends, -1, 1)))
+            own, *texts = (fixed_text(100 * number, digits) for number in (score, gap, *ends))
             opponents = (
                 f"the other model{'s' * (len(results.models) > 2)}" if results.graph.complete else "its opponents"
             )

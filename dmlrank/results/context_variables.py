@@ -245,9 +245,13 @@ def check_function_of_features(
     table = context_table(state, named, "by()")
     quoted = {name: name if name.isidentifier() else f"Q({name!r})" for name in named}
     terms = [quoted[name] if table[name].dtype.kind in "fiu" else f"C({quoted[name]})" for name in named]
+    booleans = {name: table[name].to_numpy(dtype=float) for name in named if table[name].dtype == bool}
+    is_list_enough = same and not are_booleans and _shown_in_a_column(state, booleans, used) == set(named)
     raise OptionError(
         f"by(): {reason}. {_WHY_FEATURES} Add {listed(named)} to the formula: "
         f"'... ~ {'' if features == '1' else features + ' + '}{' + '.join(terms)} | ...'"
+        + f"; without a new fit, by({named}) works, with a list of columns of booleans"
+        * is_list_enough
     )
 
 

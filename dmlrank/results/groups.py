@@ -550,7 +550,7 @@ class Projection(JointResults, ModelTable):
         null = np.zeros((len(self.coefficients), len(self.models)))
         if self.design.constant:
             null[0] = np.nan if self.estimates.neutral is None else self.estimates.neutral
-        z = self.joint.covariance.law(self.joint.estimate, self.joint.covariance.std_errors).statistics(null.ravel())
+        z = self.joint.covariance.law(self.joint.estimate).statistics(null.ravel())
         return self._tidy(z, alpha, method)
 
     def test_terms(self) -> pd.DataFrame:

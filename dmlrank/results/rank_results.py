@@ -509,7 +509,6 @@ class RankResults(Summarised):
         tests = compare_differences(
             e.estimate, self.simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
         )
-        tests = replace(tests, conf_low=e.inside(tests.conf_low), conf_high=e.inside(tests.conf_high))
         names = np.array(e.models, dtype=object)
         columns = {"first": names[first], "second": names[second]}
         return PairwiseResults(
@@ -654,7 +653,7 @@ class RankResults(Summarised):
         -------
         Ellipsoid
             Its degrees of freedom, radius and volume belong to the directions that the functional does not fix.
-            ``plot()`` draws the region of two scores or contrasts.
+            ``contains()`` tells of a point, and ``axes()`` has the principal axes, from which a region can be drawn.
 
         Raises
         ------
@@ -783,7 +782,7 @@ class RankResults(Summarised):
 
         A result turns when a contrast changes its sign. The units with the largest influence come first, and influence
         values predict how many turn the result. The model is then fitted again without them, with the same options and
-        seed, and at most twice more, without as many as the first refit suggests.
+        seed, and again without more, as many as this refit suggests, until the result turns. Fewer may do.
 
         Parameters
         ----------
@@ -901,9 +900,10 @@ class RankResults(Summarised):
             One or several columns of categories. The groups are the combinations that occur. For groups that may
             overlap, such as tags: one list of columns of booleans. Each column has to be a feature of the formula, or a
             function of the features. A column that the formula does not use is accepted only where most prompts share
-            their features with another prompt and such prompts agree in the column; one of booleans also where it is a
-            set of values, or an interval, of a column that the formula uses. Or one formula ``"~ C(category) +
-            length"``, read by patsy, with a constant unless it begins with ``~ 0 +``, whose variables are such columns.
+            their features with another prompt and such prompts agree in the column; in a list,
+            as ``by(["is_long"])``, one of booleans also where it is a set of values, or an interval, of a column that
+            the formula uses. Or one formula ``"~ C(category) + length"``, read by patsy, with a constant unless it
+            begins with ``~ 0 +``, whose variables are such columns.
         progress : bool or callable
             As for :func:`dmlrank.dml_rank`.
 

@@ -153,3 +153,11 @@ def test_columns_that_the_learner_does_not_know_are_refused(battles, rank):
     for name, error in {"varying": DataError, "missing": MissingDataError, "odd": OptionError}.items():
         with pytest.raises(error, match=name):
             short.by([name])
+
+
+def test_a_boolean_that_a_feature_tells_is_a_group_without_a_new_fit(battles, rank):
+    frame = battles.frame.assign(x0_high=battles.frame["x0"] > 0)
+    results = rank(frame, "winner ~ x0 | model_a + model_b", mu=battles.mu, propensity="shown")
+    with pytest.raises(OptionError, match=r"without a new fit, by\(\['x0_high'\]\) works"):
+        results.by("x0_high")
+    assert results.by(["x0_high"]).groups == ["x0_high"]

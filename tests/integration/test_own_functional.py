@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.data.outcomes import in_other_order
 from dmlrank.exceptions import (
     DataNotStoredError,
     GraphError,
@@ -47,6 +48,20 @@ def top_gap(mu):
     share = HALF.symmetric(mu)
     score = share.sum(axis=2) / (mu.shape[1] - 1)
     return np.stack([score[:, 0] - score[:, 1], share[:, 0, 2]], axis=1)
+
+
+class TopGap(Functional):
+    """The same two numbers as a class."""
+
+    name = "top_gap"
+    interior = False
+    linear = True
+
+    def names(self, items):
+        return ("gap", "m0 over m2")
+
+    def value(self, mu):
+        return top_gap(mu)
 
 
 GAP = Custom(top_gap, outputs=("gap", "m0 over m2"), interior=False, linear=True)
@@ -124,6 +139,25 @@ def test_outputs_have_no_groups_and_no_place_beside_models(rank, battles, known)
         res.by("~ x0")
 
 
+@pytest.mark.parametrize("criterion", ["A", "D"])
+@pytest.mark.parametrize("position_bias", [True, False])
+def test_plans_do_not_depend_on_how_a_functional_is_written(rank, battles, criterion, position_bias):
+    table, pi, options = battles.mu, battles.propensity, {"budget": 200, "criterion": criterion}
+    if not position_bias:
+        table, pi = (table + in_other_order(table)) / 2, pi + pi.transpose(0, 2, 1)
+    function = rank(battles.frame, functional=GAP, mu=table, propensity=pi, position_bias=position_bias)
+    plan = function.design(**options, from_scratch=True)
+    direct = dr.design(table, GAP, **options, position_bias=position_bias, floor=0)
+    np.testing.assert_allclose(plan.objective, direct.objective, rtol=1e-6)
+    for functional in (TopGap(), Custom(lambda mu: top_gap(mu)[:, 0], interior=False, linear=True)):
+        own = function.update(functional=functional)
+        plans = [own.design(**options, from_scratch=new) for new in (False, True)]
+        direct = dr.design(table, functional, **options, position_bias=position_bias, floor=0)
+        assert plans[0].objective <= plans[1].objective
+        np.testing.assert_allclose(plans[1].objective, direct.objective, rtol=1e-6)
+        assert plans[0].summary().as_text()
+
+
 def test_unknown_names_are_refused(rank, battles, known):
     res = rank(battles.frame, functional=GAP, **known)
     with pytest.raises(UnknownModelError, match="gap"):
@@ -147,8 +181,15 @@ def test_singular_covariances_are_named(battles, known):
     shares = Custom(Borda(HALF).value, interior=False)
     options = known | {"context": "prompt", "min_labels": 1, "rng": 0}
     formula = "winner ~ 1 | model_a + model_b"
-    with pytest.warns(dr.DmlrankWarning, match=r"numerically singular: .*m0 .*m1 .*m2 .*m3 does not vary.*fixed="):
-        dr.dml_rank(formula, battles.frame, **in_objects({"functional": shares, **options}))
+    with pytest.warns(dr.DmlrankWarning, match=r"always sum to 2; say fixed=\[np\.ones\(4\)\]"):
+        res = dr.dml_rank(formula, battles.frame, **in_objects({"functional": shares, **options}))
+    assert "may not hold" not in res.summary().as_text()
+    with warnings.catch_warnings(record=True) as shown:
+        again = res.update(alpha=0.1)
+    assert not any("always sum" in str(one.message) for one in shown)
+    assert any("always sum" in one for one in again.diagnostics.warnings)
+    with pytest.raises(OptionError, match=r"1\*m0 .*always sum to 2; say fixed="):
+        res.design(budget=100, criterion="D")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "the given propensities do not fit", dr.DmlrankWarning)

@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 from dmlrank.exceptions import GraphError, OptionError, OptionTypeError
-from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Custom, Dominance, Graph, RankCentrality, SoftMin
+from dmlrank.functionals import (
+    Borda,
+    BradleyTerry,
+    CategoryWeights,
+    Custom,
+    Dominance,
+    Functional,
+    Gauge,
+    Graph,
+    RankCentrality,
+    SoftMin,
+)
+from dmlrank.functionals.trial import examine
 
 KINDS = {
     "borda": lambda weights, graph: Borda(weights, graph),
@@ -31,7 +43,7 @@ def test_differences_agree_with_the_built_in_derivative(kind, weights, draw_mu, 
     graph = draw_graph(rng, n_items)
     built_in = kind(weights, graph)
     functional = custom(built_in.value, n_items, graph, weights)
-    functional.examine(n_items)
+    examine(functional, n_items)
     mu = draw_mu(rng, 5, n_items, weights.n_categories)
     # Corrections divide by propensities: a direction may be thousands of times as long as a probability.
     for scale in (1e-3, 1.0, 5e3):
@@ -103,9 +115,9 @@ def test_the_gauge_is_spanned_by_the_fixed_combinations():
     np.testing.assert_allclose(functional.gauge(3).basis, [np.ones(3) / np.sqrt(3)])
     assert custom(Borda(HALF).value, 3).gauge(3).basis.shape == (0, 3)
     with pytest.raises(OptionError, match="fixed"):
-        custom(Borda(HALF).value, 3, fixed=np.ones(2)).examine(3)
+        examine(custom(Borda(HALF).value, 3, fixed=np.ones(2)), 3)
     with pytest.raises(OptionError, match="independent rows"):
-        custom(Borda(HALF).value, 3, fixed=np.ones((2, 3))).examine(3)
+        examine(custom(Borda(HALF).value, 3, fixed=np.ones((2, 3))), 3)
 
 
 def preference(mu):
@@ -124,7 +136,7 @@ NOT_SMOOTH = {
 @pytest.mark.parametrize("n_items", [4, 7])
 def test_jumps_and_kinks_are_refused_and_the_smooth_one_is_named(function, message, n_items):
     with pytest.raises(OptionError, match=message):
-        custom(function, n_items).examine(n_items)
+        examine(custom(function, n_items), n_items)
 
 
 @pytest.mark.parametrize("n_items", [2, 3, 5, 12])
@@ -136,8 +148,8 @@ def test_smooth_functions_pass_however_sharp(weights, n_items):
         Dominance(weights, sharpness=200),
         SoftMin(weights, sharpness=200),
     ):
-        custom(functional.value, n_items, weights=weights).examine(n_items)
-    custom(lambda mu: np.full((len(mu), 1), 3.0), n_items).examine(n_items)
+        examine(custom(functional.value, n_items, weights=weights), n_items)
+    examine(custom(lambda mu: np.full((len(mu), 1), 3.0), n_items), n_items)
 
 
 def draws_numbers():
@@ -148,7 +160,11 @@ def draws_numbers():
 WRONG = {
     "fails": (lambda mu: mu[:, 0, 99, 0], "fails: IndexError"),
     "shape": (lambda mu: mu[..., 0], r"returns shape \(\d, 4, 4\)"),
-    "diagonal": (lambda mu: np.log(mu[..., 0]).sum(axis=2), "NaN or infinity"),
+    "diagonal": (lambda mu: np.log(mu[..., 0]).sum(axis=2), "NaN or infinity from the entries with j = k"),
+    "domain": (
+        lambda mu: np.log(0.6 - mu[:, 0, 1, 0]),
+        r"NaN or infinity from probabilities such as mu\[0, 1\] = \[",
+    ),
     "mixes": (lambda mu: mu[:, 0, 1, 0] - mu[:, 0, 1, 0].mean(), "called with other contexts"),
     "random": (draws_numbers(), "other values when it is called again"),
     "text": (lambda mu: ["high"] * len(mu), "is a list that holds no real numbers"),
@@ -157,17 +173,102 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("function", "message"), WRONG.values(), ids=WRONG)
-@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
 def test_functions_that_cannot_be_functionals_are_refused(function, message):
     with pytest.raises(OptionError, match=message):
-        custom(function).examine(4)
+        examine(custom(function), 4)
+
+
+@pytest.mark.parametrize("weights", [CategoryWeights.half(n) for n in (2, 3, 4)], ids=str)
+def test_a_trial_stays_inside_the_simplex_and_takes_an_entropy(weights):
+    seen = []
+
+    def entropy(mu):
+        off = mu[:, ~np.eye(4, dtype=bool)]
+        seen.append((off.min(), abs(off.sum(axis=-1) - 1).max()))
+        return -(off * np.log(off)).sum(axis=(1, 2))
+
+    examine(custom(entropy, weights=weights), 4)
+    assert min(low for low, _ in seen) > 0
+    assert max(error for _, error in seen) < 1e-9
+    with pytest.raises(OptionError, match=r"-2\.e-05.*leave it out"), np.errstate(invalid="ignore"):
+        examine(custom(entropy, weights=weights, interior=False), 4)
+
+
+def shares(mu):
+    return preference(mu).sum(axis=2) / (mu.shape[1] - 1)
+
+
+def curved(mu):
+    return np.tanh(4 * (shares(mu) - 0.5))
+
+
+def written(as_class, value, fixed=None, linear=False, derivative=None):
+    """A functional with claims, as a function or as a class."""
+    if not as_class:
+        return Custom(value, fixed=fixed, linear=linear, directional=derivative, interior=False)
+
+    class Own(Functional):
+        interior = False
+
+        def value(self, mu):
+            return value(mu)
+
+        def gauge(self, n_items):
+            return super().gauge(n_items) if fixed is None else Gauge.spanned_by(fixed, "a reason")
+
+    Own.linear = linear
+    if derivative is not None:
+        Own.derivative = lambda self, mu, delta: derivative(mu, delta)
+    return Own()
+
+
+def misses_one(mu, delta):
+    return shares(delta) * np.array([1, 1, 1, 1.1])
+
+
+FALSE = {
+    "fixed": ((shares, [[1, -1, 0, 0]]), r"said to fix \+1\*model_0 -1\*model_1, which is .* and .*leave it out"),
+    "linear": ((curved, None, True), "said to be linear, .*leave out linear=True"),
+    "derivative": ((shares, None, False, misses_one), r"derivative of functional .*output 4.*leave it out"),
+    "jump": ((lambda mu: (shares(mu) > 0.5) * 1.0,), "a jump"),
+    "nan": ((lambda mu: shares(mu) * np.nan,), "NaN or infinity from probabilities"),
+    "shape": ((lambda mu: shares(mu)[:2],), r"returns shape \(2, 4\) for 4 contexts"),
+    "mixed": ((lambda mu: shares(mu) - shares(mu).mean(axis=0),), "called with other contexts"),
+    "fails": ((lambda mu: mu[:, 9],), "fails: IndexError"),
+}
+
+
+@pytest.mark.parametrize("as_class", [False, True])
+@pytest.mark.parametrize(("arguments", "message"), FALSE.values(), ids=FALSE)
+def test_false_claims_are_refused_of_functions_and_of_classes(as_class, arguments, message):
+    with pytest.raises(OptionError, match=message):
+        examine(written(as_class, *arguments).bind(HALF), 4)
+    examine(written(as_class, shares, np.ones(4), True, lambda mu, delta: shares(delta)).bind(HALF), 4)
+
+
+def test_a_class_has_a_name_and_a_coefficient_for_each_score():
+    class One(Functional):
+        def value(self, mu):
+            return mu[:, 0, 1, :1]
+
+    with pytest.raises(OptionError, match=r"returns 1 numbers per context for 4 models, but has 4 names.*names\(\)"):
+        examine(One().bind(HALF), 4)
+    One.names = lambda self, items: ("chance",)
+    examine(One().bind(HALF), 4)
+    One.gauge = lambda self, n_items: Gauge.spanned_by(np.ones(n_items), "a reason")
+    with pytest.raises(OptionError, match=r"has 4 coefficients for each combination; allowed: 1"):
+        examine(One().bind(HALF), 4)
+    One.value = lambda self, mu: mu[:, 0, 1, 0]
+    with pytest.raises(OptionError, match=r"returns shape \(4,\) for 4 contexts"):
+        examine(One().bind(HALF), 4)
 
 
 def test_pairs_that_are_not_compared_may_not_be_used():
     path = Graph.of([(0, 1), (1, 2), (2, 3)], 4)
     with pytest.raises(GraphError):
-        custom(Borda(HALF).value, 4, path).examine(4)
-    custom(Borda(HALF, path).value, 4, path).examine(4)
+        examine(custom(Borda(HALF).value, 4, path), 4)
+    examine(custom(Borda(HALF, path).value, 4, path), 4)
 
 
 def test_an_analytic_derivative_is_checked_and_used(draw_mu):
@@ -178,15 +279,15 @@ def test_an_analytic_derivative_is_checked_and_used(draw_mu):
         return bt.derivative(mu, delta)
 
     functional = custom(bt.value, directional=analytic)
-    functional.examine(4)
+    examine(functional, 4)
     mu = draw_mu(np.random.default_rng(6), 3, 4, 2)
     calls.clear()
     np.testing.assert_array_equal(functional.derivative(mu, mu), bt.derivative(mu, mu))
     assert calls == [3]
     with pytest.raises(OptionError):
-        custom(bt.value, directional=lambda mu, delta: 1.001 * bt.derivative(mu, delta)).examine(4)
+        examine(custom(bt.value, directional=lambda mu, delta: 1.001 * bt.derivative(mu, delta)), 4)
     with pytest.raises(OptionError):
-        custom(bt.value, directional=lambda mu, delta: bt.derivative(mu, delta)[:, :3]).examine(4)
+        examine(custom(bt.value, directional=lambda mu, delta: bt.derivative(mu, delta)[:, :3]), 4)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +297,7 @@ def test_an_analytic_derivative_is_checked_and_used(draw_mu):
         (lambda: Custom(len, directional=3), OptionTypeError),
         (lambda: Custom(len, outputs=()), OptionError),
         (lambda: Custom(len, outputs=("a", "a")), OptionError),
-        (lambda: custom(Borda(HALF).value, outputs=("a", "b")).examine(4), OptionError),
+        (lambda: examine(custom(Borda(HALF).value, outputs=("a", "b")), 4), OptionError),
         (lambda: Custom(len).bind(edge_weights=np.ones((3, 3))), OptionError),
     ],
 )

@@ -49,3 +49,6 @@ def test_the_notes_below_eight_models_are_eight_lines():
     below = result.summary().as_text().rpartition("====\n")[2]
     assert len(below.splitlines()) <= 8
     assert len(below.split()) <= 130
+    text, treatment = " ".join(result.explain().split()), result.diagnostics.second_order_treatment
+    assert f"The bias from these squares was estimated and {treatment}." in text
+    assert ("The labels are too few to see all of them" in text) == (treatment == "partly removed")
