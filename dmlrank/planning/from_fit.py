@@ -139,10 +139,10 @@ def design_fit(
         )
     if is_arena and goal.above is not None:
         leader = int(np.argmax(np.where(goal.aside, -np.inf, estimates.merit)))
-        others = [(leader, k) for k in np.flatnonzero(~goal.aside) if k != leader]
+        rivals = [name for name, is_aside in zip(estimates.models, goal.aside, strict=True) if not is_aside]
+        rivals.remove(best := estimates.models[leader])
         if goal.above[leader].sum() == len(estimates.models) - 1:
-            names = estimates.models
-            goal = replace(goal, top=None, contrasts=[(names[j], names[k]) for j, k in others])
+            goal = replace(goal, top=None, contrasts=[(best, name) for name in rivals])
     functional, unmet = _with_pairs_asked(steps, goal, estimates)
     problem = _problem_of_fit(steps, functional, estimates.scale.factor, newdata, limits)
     if newdata is not None:
