@@ -90,7 +90,7 @@ def _by_steps(problem: Problem, goal: Goal, limits: Limits, start: Start | None,
         variances, axes = np.linalg.eigh(rows @ goal.sigma(labelling, between) @ rows.T)
         if not variances[0] > 1e-12 * variances[-1]:
             constant = axes[:, 0] @ rows / np.abs(axes[:, 0] @ rows).max()
-            known = words_of_fixed(problem.functional, constant, problem.models, ordered=problem.ordered)
+            known = words_of_fixed(problem.functional, constant, problem.models)
             raise OptionError(
                 f"criterion='D' has a determinant of zero: {terms_of(constant, problem.names)} has no variance under "
                 f"these probabilities. {known or 'Take contrasts= without it'}, or use criterion='A'"
