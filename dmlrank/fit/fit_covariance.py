@@ -17,7 +17,7 @@ from ..data.vote_columns import Clusters
 from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs
-from ..exceptions import DmlrankWarning, IntervalWarning, OptionError, check_choice, listed
+from ..exceptions import IntervalWarning, OptionError, check_choice, listed
 from ..functionals.trial import terms_of, words_of_fixed
 from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MultiplierBootstrap
 from ..inference.covariance import (
@@ -343,9 +343,7 @@ def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> 
     if constant is None:
         return
     if known := words_of_fixed(functional, constant, items):
-        hint = DmlrankWarning(f"functional {functional.label!r}: {known}. Joint tests and regions then leave it out")
-        hint.once = True
-        warn(hint)
+        warn(f"functional {functional.label!r}: {known}. Joint tests and regions then leave it out", once=True)
         return
     warn(
         f"the covariance is numerically singular: {terms_of(constant, functional.names(items))} does not vary in "

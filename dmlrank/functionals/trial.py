@@ -60,20 +60,18 @@ def looks_at(functional: Functional, pairs: NDArray[np.bool_]) -> bool:
     uniform, draws = trial_tables(functional, len(pairs))
     changed, values = draws.copy(), functional.value(draws)
     changed[:, pairs] = uniform[:, pairs]
-    tolerance = _VALUE_TOLERANCE * np.abs(values).max(initial=1e-300)
-    return bool(np.abs(functional.value(changed) - values).max() > tolerance)
+    return not _are_equal(functional.value(changed), values)
 
 
 def words_of_fixed(functional: Functional, combination: FloatArray, items: Sequence[str]) -> str | None:
     """Return what to say where a combination of the scores, (d,), is the same at all probabilities; None elsewhere."""
     values = functional.value(trial_tables(functional, len(items))[1])
-    scaled = combination / combination[np.argmax(np.abs(combination))]
-    constant = values @ scaled
+    constant = values @ combination
     if np.ptp(constant) > _tolerance(values):
         return None
-    is_sum = np.allclose(scaled, 1, rtol=0, atol=1e-6)
-    what = "the scores always sum to" if is_sum else f"{terms_of(scaled, functional.names(items))} is always"
-    code = f"[np.ones({len(scaled)})]" if is_sum else str([[float(c) for c in np.round(scaled, 7) + 0.0]])
+    is_sum = np.allclose(combination, 1, rtol=0, atol=1e-6)
+    what = "the scores always sum to" if is_sum else f"{terms_of(combination, functional.names(items))} is always"
+    code = f"[np.ones({len(combination)})]" if is_sum else str([np.round(combination + 0.0, 7).tolist()])
     return f"{what} {np.round(constant.mean(), 9):.6g}; say {functional.says_fixed.format(code)}"
 
 
@@ -93,6 +91,11 @@ def trial_tables(functional: Functional, n_items: int) -> tuple[FloatArray, Floa
 
 
 # --- the checks -------------------------------------------------------------------------------------------------------
+
+
+def _are_equal(values: FloatArray, others: FloatArray) -> bool:
+    """Return whether values agree but for rounding."""
+    return np.allclose(values, others, rtol=0, atol=_VALUE_TOLERANCE * np.abs(others).max(initial=1e-300))
 
 
 def _tolerance(values: FloatArray) -> float:
@@ -135,10 +138,8 @@ def _values_at(functional: Functional, mu: FloatArray) -> FloatArray:
 def _check_values(functional: Functional, draws: FloatArray) -> None:
     """Check that the values are finite numbers with names, and that those of a context depend on it alone."""
     values, title, n_items = _values_at(functional, draws), functional.label, draws.shape[1]
-    if values.shape[1] == 0:
-        raise OptionError(f"functional {title!r} returns no numbers; allowed: an array (n, d) with d at least 1")
     names = functional.names([f"model_{place}" for place in range(n_items)])
-    if len(names) != values.shape[1]:
+    if not 0 < values.shape[1] == len(names):
         raise OptionError(
             f"functional {title!r} returns {values.shape[1]} numbers per context for {n_items} models, but has "
             f"{len(names)} names: {listed(names)}; give one name per number (outputs= of Custom, names() of a class)"
@@ -148,16 +149,11 @@ def _check_values(functional: Functional, draws: FloatArray) -> None:
         is_largest = draws == draws.max(axis=-1, keepdims=True)
         outside = np.where(is_largest, 1 + (draws.shape[-1] - 1) * SMALL_CHANGE, -SMALL_CHANGE)
         _values_at(functional, np.where(draws > 0, outside, 0.0))
-    tolerance = _VALUE_TOLERANCE * np.abs(values).max(initial=1e-300)
-    if np.abs(functional.value(draws) - values).max() > tolerance:
+    if not _are_equal(np.concatenate([functional.value(one[None]) for one in draws]), values):
         raise OptionError(
-            f"functional {title!r} returns other values when it is called again; let it draw no random numbers and "
-            f"keep no state"
-        )
-    if np.abs(np.concatenate([functional.value(one[None]) for one in draws]) - values).max() > tolerance:
-        raise OptionError(
-            f"functional {title!r} gives a context another value when it is called with other contexts; let a row "
-            f"of the result depend on the same row of mu only (the mean over contexts is taken afterwards)"
+            f"functional {title!r} gives a context another value when it is called again, with other contexts; let a "
+            f"row of the result depend on the same row of mu only (the mean over contexts is taken afterwards), draw "
+            f"no random numbers and keep no state"
         )
 
 
@@ -223,11 +219,6 @@ def _check_claims(functional: Functional, draws: FloatArray) -> None:
     delta = draws[::-1] - draws
     with failing_as(OptionError, f"the derivative of functional {title!r}"):
         derivative = np.asarray(functional.derivative(draws, delta))
-    if derivative.shape != values.shape:
-        raise OptionError(
-            f"the derivative of functional {title!r} returns shape {derivative.shape}; allowed: {values.shape}, the "
-            f"shape of the values"
-        )
     expected = central_differences(functional.value, draws, delta, functional.interior)
     advice = "correct directional= (derivative() of a class), or leave it out to use differences"
     _check_equal(f"the derivative of functional {title!r}", derivative, expected, "differences of its values", advice)
@@ -241,6 +232,8 @@ def _check_claims(functional: Functional, draws: FloatArray) -> None:
 
 def _check_equal(what: str, found: FloatArray, expected: FloatArray, source: str, advice: str) -> None:
     """Raise unless two arrays by output agree but for rounding."""
+    if found.shape != expected.shape:
+        raise OptionError(f"{what} returns shape {found.shape}; allowed: {expected.shape}; {advice}")
     error = np.abs(found - expected)
     if not error.max() <= _CLAIM_TOLERANCE * max(float(np.abs(expected).max()), 1e-12):
         i, output = np.unravel_index(int(np.where(np.isnan(error), np.inf, error).argmax()), error.shape)
