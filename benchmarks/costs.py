@@ -2,10 +2,9 @@
 
 Each command is a process of its own, and prints seconds of the clock and of the processors and the largest memory so
 far. ``questions``: groups and updates; ``plans``: a design on prompts that all differ, and the budget for a power;
-``bounds``: sensitivity and fragility; ``scores``: score tables as pairs, and with the
-comparisons written out as rows; ``files``: votes in parquet files; ``search``: a random search for the hyperparameters
-of LightGBM, which computes the held-out loss of a configuration after its last round, and ``lightgbm.cv``, which
-computes it after every round, on votes of the paper's tie simulator.
+``bounds``: sensitivity and fragility; ``scores``: pairs from tables of scores; ``files``: votes in parquet files;
+``search``: a random search for the hyperparameters of LightGBM, which computes the held-out loss of a configuration
+after its last round, and ``lightgbm.cv``, which computes it after every round, on votes of the paper's tie simulator.
 
     OMP_NUM_THREADS=1 python -m benchmarks.costs questions --binary
     python -m benchmarks.costs plans --models 52 --features 4
@@ -22,7 +21,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,26 +92,13 @@ def bounds(setting: Setting) -> None:
 
 
 def scores(setting: Setting) -> None:
-    """Random scores of every model on every prompt, as pairs and written out."""
+    """Pairs of random scores of every model on every prompt."""
     n, k = setting.contexts, setting.items
     names, values = np.array([f"model-{item:03d}" for item in range(k)]), np.random.default_rng(0).random((n, k))
     table = pd.DataFrame({"prompt": np.repeat(np.arange(n), k), "model": [*names] * n, "score": values.ravel()})
-    formula = "winner ~ 1 | model_a + model_b"
-
-    def as_pairs(functional: str) -> dr.RankResults:
-        pairs = dr.data.pairs_from_scores(table, prompt="prompt", model="model", score="score")
-        return dr.dml_rank(formula, pairs, functional=functional, **OPTIONS)
-
-    def as_rows(functional: str) -> dr.RankResults:
-        first, second = np.triu_indices(k, 1)
-        sides = {"model_a": np.tile(names[first], n), "model_b": np.tile(names[second], n)}
-        winner = np.where((values[:, first] > values[:, second]).ravel(), "model_a", "model_b")
-        rows = pd.DataFrame({"prompt": np.repeat(np.arange(n), len(first)), **sides, "winner": winner})
-        return dr.dml_rank(formula, rows, functional=functional, context="prompt", position_bias=False, **OPTIONS)
-
+    pairs = timed("pairs", lambda: dr.data.pairs_from_scores(table, prompt="prompt", model="model", score="score"))
     for functional in ("borda", "bt"):
-        found = [timed(f"{how.__name__}, {functional}", partial(how, functional)) for how in (as_pairs, as_rows)]
-        assert np.abs(found[0].params - found[1].params).max() < 1e-8
+        fit_of(replace(setting, features=0), pairs, functional=functional)
 
 
 def files(setting: Setting) -> None:

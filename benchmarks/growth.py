@@ -8,6 +8,7 @@ Growth is that of CPU time on one thread, as the slope in logarithms; the fits o
     python benchmarks/growth.py models
     python benchmarks/growth.py arena
     python benchmarks/growth.py wide
+    python benchmarks/growth.py millions
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.data.arrays import row_slices
 from dmlrank.exceptions import DmlrankWarning
 
 LABELS = np.array(["model_a", "model_b", "both_good", "both_bad"])
-FUNCTIONALS = ("borda", "bt", "rank_centrality")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,6 @@ class Setting:
     features: int = 12
     binary: bool = False
     functional: str = "bt"
-    folds: int = 5
     threads: int = 1
 
 
@@ -66,11 +66,13 @@ def draw_battles(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
     first = rng.integers(n_items, size=n)
     second = (first + rng.integers(1, n_items, size=n)) % n_items
     if setting.features:
-        popular = 0.2 * rng.normal(size=n_items) + 0.2 * x[:, :3] @ rng.normal(size=(min(3, setting.features), n_items))
-        popular += rng.gumbel(size=popular.shape)
-        first = popular.argmax(axis=1)
-        popular[np.arange(n), first] = -np.inf
-        second = popular.argmax(axis=1)
+        level, by_feature = 0.2 * rng.normal(size=n_items), 0.2 * rng.normal(size=(min(3, setting.features), n_items))
+        for rows in row_slices(n, n_items, 20_000_000):
+            popular = level + x[rows, :3] @ by_feature
+            popular += rng.gumbel(size=popular.shape)
+            first[rows] = popular.argmax(axis=1)
+            popular[np.arange(len(popular)), first[rows]] = -np.inf
+            second[rows] = popular.argmax(axis=1)
         swap = rng.random(n) < 0.5
         first, second = np.where(swap, second, first), np.where(swap, first, second)
     strength, slope = rng.normal(size=n_items), rng.normal(size=(n_items, min(5, setting.features))) / 3
@@ -95,7 +97,6 @@ def measure(setting: Setting) -> Measured:
             frame,
             functional=setting.functional,
             pairs=dr.Pairs(graph="complete" if setting.features else "observed"),
-            learning=dr.Learning(n_folds=setting.folds),
             rng=0,
             n_jobs=setting.threads,
         )
@@ -110,9 +111,7 @@ def measure_apart(setting: Setting) -> Measured:
     """One fit in a fresh process."""
     command = [sys.executable, __file__, "one", json.dumps(asdict(setting))]
     # The linear algebra library's threads would only wait for those of the fit.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    if setting.threads != 1:
-        del environment["OMP_NUM_THREADS"]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(setting.threads), "OPENBLAS_NUM_THREADS": "1"}
     made = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return Measured(**json.loads(made.stdout.splitlines()[-1]))
 
@@ -122,56 +121,41 @@ def exponent(sizes: list[int], seconds: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-def grow(what: str, sizes: list[int], functionals: list[str], contexts: int, items: int, features: int = 12) -> None:
-    """Print seconds and peaks by size, and exponents."""
-    rows, exponents = [], {}
-    for functional in functionals:
-        seconds = []
-        for size in sizes:
-            n, k = (size, items) if what == "contexts" else (contexts, size)
-            made = measure_apart(Setting(n, k, features, functional=functional))
-            seconds.append(made.cpu)
-            row = {"functional": functional, "contexts": n, "K": k, "CPU, s": made.cpu, "peak, GB": made.peak}
-            rows.append(row)
-            print(pd.DataFrame(rows[-1:]).round(2).to_string(index=False, header=len(rows) == 1), flush=True)
-        exponents[functional] = exponent(sizes, seconds), exponent(sizes[-2:], seconds[-2:])
-    for functional, (overall, last) in exponents.items():
-        print(f"{functional}: exponent {overall:.2f}, of the last step {last:.2f}")
-
-
-def show_large(settings: list[Setting]) -> None:
-    """Print times and peaks of large fits."""
-    for number, setting in enumerate(settings):
-        row = asdict(setting) | {name: round(value, 2) for name, value in asdict(measure_apart(setting)).items()}
-        print(pd.DataFrame([row]).to_string(index=False, header=number == 0), flush=True)
+ALL = os.cpu_count() or 1
+# What is measured, one after another; exponents are those of the shapes with one functional.
+SHAPES = {
+    "contexts": [Setting(n, 20) for n in (8000, 16_000, 32_000, 64_000, 128_000)],
+    "items": [
+        Setting(4000, k, functional=name) for name in ("borda", "bt", "rank_centrality") for k in (20, 40, 80, 120)
+    ],
+    "models": [Setting(200_000, k, 0, functional=name) for name in ("borda", "bt") for k in (250, 500, 1000)],
+    "arena": [Setting(135_000, 53, binary=binary, threads=ALL) for binary in (True, False)],
+    "wide": [Setting(100_000, 60, 100, threads=ALL)],
+    "millions": [Setting(2_000_000, 200, 5, True)],
+}
 
 
 def main() -> int:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("contexts", "items", "models", "arena", "wide", "one"))
+    parser.add_argument("what", choices=(*SHAPES, "one"))
     parser.add_argument("setting", nargs="?", help="for `one`, which the others call")
-    parser.add_argument("--sizes", type=int, nargs="+")
-    parser.add_argument("--functionals", nargs="+", choices=FUNCTIONALS, default=list(FUNCTIONALS))
-    parser.add_argument("--contexts", type=int, help="number of contexts (items: 4000; arena: 135000; wide: 100000)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of the large fits")
     given = parser.parse_args()
     if given.what == "one":
         print(json.dumps(asdict(measure(Setting(**json.loads(given.setting))))))
         return 0
     dr.show_versions()
-    print(f"{os.cpu_count()} cores\n", flush=True)
-    if given.what == "contexts":
-        grow("contexts", given.sizes or [8000, 16_000, 32_000, 64_000], given.functionals, 0, 20)
-    elif given.what == "items":
-        grow("items", given.sizes or [20, 40, 80, 120], given.functionals, given.contexts or 4000, 0)
-    elif given.what == "models":
-        grow("items", given.sizes or [250, 500, 1000], ["borda", "bt"], given.contexts or 200_000, 0, features=0)
-    elif given.what == "arena":
-        n = given.contexts or 135_000
-        show_large([Setting(n, 53, 12, binary, threads=given.threads) for binary in (True, False)])
-    else:
-        show_large([Setting(given.contexts or 100_000, 60, 100, threads=given.threads)])
+    print(f"{ALL} cores\n", flush=True)
+    rows = []
+    for setting in SHAPES[given.what]:
+        rows.append(asdict(setting) | asdict(measure_apart(setting)))
+        print(pd.DataFrame(rows[-1:]).round(2).to_string(index=False, header=len(rows) == 1), flush=True)
+    size = "contexts" if given.what == "contexts" else "items"
+    for functional, made in pd.DataFrame(rows).groupby("functional"):
+        sizes, seconds = made[size].tolist(), made["cpu"].tolist()
+        if len(set(sizes)) > 1:
+            overall, last = exponent(sizes, seconds), exponent(sizes[-2:], seconds[-2:])
+            print(f"{functional}: exponent {overall:.2f}, of the last step {last:.2f}")
     return 0
 
 

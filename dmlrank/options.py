@@ -218,8 +218,11 @@ class Pairs:
         Votes in the data (for means of scores: scores) that a model needs to be ranked; models with fewer are left out.
     apart : int or "auto"
         Votes that a model of ``"bt"`` and ``"borda"`` needs to count in the scores of others. A model with fewer is
-        placed among the others by its own votes, however few they have on a pair; nothing else depends on it, and it is
-        no part of the average. "auto" is a tenth of the models' median, 0 sets none apart: bt scores then sum to zero.
+        placed among the others by its own votes, however few they have on a pair, in one display order or both (with
+        ``average="preferences"`` in both), and is no part of the average. Without features, scores and errors of the
+        others are exactly those without its votes (of clusters, the number counts); with features mu and propensities
+        are learnt from these, too, and maximum likelihood uses all votes. "auto" is a tenth of the models' median, 0
+        sets none apart: bt scores then sum to zero.
     edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
         Weights of the pairs in bt's projection and Borda's mean. Standard errors treat the weights as constants, also
         where they are counts.

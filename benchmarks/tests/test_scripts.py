@@ -69,7 +69,7 @@ def test_all_pairs_agree_with_stacked_rows(load_benchmark):
 def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load_benchmark):
     module = load_benchmark("growth")
     assert module.exponent([5, 10, 40], [2.0, 8.0, 128.0]) == pytest.approx(2)
-    setting = module.Setting(300, 4, 5, binary=True, functional="borda", folds=2)
+    setting = module.Setting(300, 4, 5, binary=True, functional="borda")
     frame = module.draw_battles(setting, np.random.default_rng(4))
     assert set(np.unique(frame[["f0", "f1", "f2"]])) == {0.0, 1.0}
     assert set(frame["winner"]) == set(module.LABELS)
@@ -86,14 +86,16 @@ def test_programs_estimate_the_scores_that_were_drawn(load_benchmark, program):
     low, high = peers.PEERS[program][0](battles)
     np.testing.assert_allclose((low + high) / 2, truth, atol=0.1)
     assert (low < high).all()
-    assert peers.measure(program, 2_000, 4, seeds=2)["covered"] in (0.0, 0.5, 1.0)
+    assert peers.measure(program, "8,000 votes of 20", seeds=2)["covered"] in (0.0, 0.5, 1.0)
+    # Nearly all samples of differences are covered.
+    assert peers.measure("dmlrank", "3 runs of 10 on 500 prompts", seeds=3)["covered"] > 0.6
 
 
 @pytest.mark.parametrize("what", ["questions", "plans", "scores"])
 def test_costs_are_printed(load_benchmark, capsys, ignore_warnings, what):
     costs, growth = load_benchmark("costs"), load_benchmark("growth")
     costs.WORKS[what](growth.Setting(300, 4, 5))
-    assert capsys.readouterr().out.count("CPU") >= 4
+    assert capsys.readouterr().out.count("CPU") >= 3
 
 
 def test_the_losses_of_a_search_that_is_timed_do_not_depend_on_the_rounds_whose_loss_is_computed(load_benchmark):

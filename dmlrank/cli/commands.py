@@ -161,14 +161,12 @@ def _fit(given: argparse.Namespace) -> Said:
         content |= {} if groups is None else {"groups": groups.tidy()}
         files.write_json(path, content)
 
-    def write_csv(path: str) -> None:
-        files.write_table(path, files.rows_of_models(view, pareto) if groups is None else groups.tidy())
-
     others: list[tuple[str | None, files.Write]] = [
         (pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
         (given.report, partial(shown.report, pareto=pareto, title=given.title, **page)),
     ]
-    formats = files.formats_of(text, summary, write_csv, write_json)
+    rows_of_csv = partial(files.rows_of_models, view, pareto) if groups is None else groups.tidy
+    formats = files.formats_of(text, summary, lambda path: files.write_table(path, rows_of_csv()), write_json)
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, draw))
     return files.write_all(text, given.out, formats, others)
 

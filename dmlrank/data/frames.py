@@ -9,8 +9,8 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +48,7 @@ class ParquetFiles:
         types: dict[str, pa.DataType] = {}
         paths_with_rows, n_rows, first = [], 0, None
         for path in _paths(os.fspath(location)):
-            with _reading(path):
-                file = _open(path)
+            with _opened(path) as file:
                 schema, n_of_file = file.schema_arrow, file.metadata.num_rows
             if not (names := pd.Index(schema.names)).is_unique:
                 raise _repeated_names_error(names, path)
@@ -101,8 +100,8 @@ class ParquetFiles:
 
         tables = []
         for path in self.paths:
-            with _reading(path):
-                table = _open(path).read(columns=names, use_threads=False)
+            with _opened(path) as file:
+                table = file.read(columns=names, use_threads=False)
                 tables.append([table.column(name).cast(self.types[name]) for name in names])
         columns = {}
         for place, name in enumerate(names):
@@ -119,8 +118,8 @@ class ParquetFiles:
         is_missing = np.zeros(self.n_rows, dtype=bool)
         start = 0
         for path in self.paths:
-            with _reading(path):
-                for batch in _open(path).iter_batches(_VECTORS_AT_A_TIME, columns=[name], use_threads=False):
+            with _opened(path) as file:
+                for batch in file.iter_batches(_VECTORS_AT_A_TIME, columns=[name], use_threads=False):
                     vectors, missing = batch.column(0).drop_null(), np.asarray(batch.column(0).is_null())
                     rows = slice(start, start + len(missing))
                     start, is_missing[rows] = rows.stop, missing
@@ -231,19 +230,16 @@ def _matching(location: str) -> list[str]:
     return []
 
 
-def _open(path: str) -> Any:
-    """Return an open parquet file, read by plain system calls: mapped pages would count as memory of the process."""
+@contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    """Open a parquet file; errors of reading it are :class:`DataError`."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
-
-
-def _reading(path: str) -> AbstractContextManager[None]:
-    """Raise errors of reading a file as :class:`DataError`."""
-    import pyarrow as pa
-
     advice = "; write the file again, or leave it out of the directory"
-    return failing_as(DataError, f"reading {path} as parquet", (OSError, pa.ArrowException), advice)
+    with failing_as(DataError, f"reading {path} as parquet", (OSError, pa.ArrowException), advice):
+        # Read by plain system calls: mapped pages would count as memory of the process.
+        yield pq.ParquetFile(path, memory_map=False, pre_buffer=False)
 
 
 def column_names(data: Any) -> list[str]:

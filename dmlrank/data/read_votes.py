@@ -14,6 +14,7 @@ from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionErr
 from ..options import Options
 from .arrays import (
     LARGEST_EXACT,
+    AnyArray,
     FloatArray,
     IntArray,
     Variable,
@@ -412,6 +413,21 @@ def with_columns(data: PreferenceData, frame: object, names: Sequence[str] | Non
             f"the frame has other values of {listed(changed)} than when first read, or another order{_UNCHANGING_FRAME}"
         )
     return replace(data, columns=Columns(data.columns.available, table))
+
+
+def full_column(
+    data: PreferenceData, frame: object, name: str, what: str, words: Sequence[str] = ()
+) -> tuple[IntArray, AnyArray]:
+    """Return the place of each row's value in a column without empty cells, (rows,), and the values as text, (u,).
+
+    ``what`` names the caller in errors, and ``words`` may stand in place of a column.
+    """
+    require_columns([name], data.columns.available, what, words=words)
+    columns = with_columns(data, frame, [name]).columns
+    code, texts = columns.sorted_codes(name), columns.texts(name)
+    if n_empty := int((code < 0).sum()):
+        raise DataError(f"{what}: the column {name!r} is empty in {n_empty:,} rows; fill them, or leave these rows out")
+    return code, texts[np.unique(code, return_index=True)[1]]
 
 
 def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:

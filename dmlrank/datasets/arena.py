@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 import pandas as pd
@@ -176,15 +176,6 @@ def draw_prompts(n: int, rng: np.random.Generator) -> tuple[IntArray, NDArray[np
             for text, size in zip(texts, (lengths - 2).tolist(), strict=True)
         ]
     return groups, prompts
-
-
-def length_distribution(category: str) -> FloatArray:
-    """Return the probability of each length in characters, 0, 1, 2, ..., among the prompts of a category."""
-    opening, *optional = sentences(category)
-    pmf = opening.lengths(before=0)
-    for sentence in optional:
-        pmf = np.convolve(pmf, sentence.lengths(before=1))
-    return pmf
 
 
 # --- the arena --------------------------------------------------------------------------------------------------------
@@ -425,7 +416,9 @@ class Arena:
         """
         chunks = []
         for group, category in enumerate(CATEGORIES):
-            pmf = length_distribution(category)
+            # The probability of each length in characters, 0, 1, 2, ..., among the prompts of the category.
+            opening, *optional = sentences(category)
+            pmf = reduce(np.convolve, (each.lengths(before=1) for each in optional), opening.lengths(before=0))
             lengths = np.flatnonzero(pmf)
             mu = self._probabilities(np.full(len(lengths), group), lengths.astype(float))
             chunks.append((mu, SHARES[group] * pmf[lengths]))

@@ -170,8 +170,12 @@ class _Table:
             column.extend([None] * (self.n_rows - len(column)))
         table = pd.DataFrame({name: self.columns[name] for name in [*first, *self.columns]})
         runs = int(table["run"].nunique()) if "run" in first else 1
-        baseline = _baseline(table) if is_votes else None
+        baseline = None
         if is_votes:
+            # The model that is in every comparison, where there are at least three models.
+            pairs = {frozenset(pair) for pair in zip(table["model_a"], table["model_b"], strict=True)}
+            shared = frozenset.intersection(*pairs)
+            baseline = str(*shared) if len(shared) == 1 and len(pairs) > 1 else None
             judges = table["judge"].unique()
             if (table.groupby(["prompt", "model_a", "model_b"])["judge"].nunique() > 1).any():
                 self.notes.append(f"{len(judges)} judges, with a vote each: {listed(map(str, judges))}")
@@ -695,13 +699,6 @@ def _records_in(file: Path) -> Iterable[Record]:
     if ending(file) == ".csv":
         return read_csv(file)
     return read_lines(file) if ending(file) == ".jsonl" else records_of(read_json(file), file)
-
-
-def _baseline(table: pd.DataFrame) -> str | None:
-    """Return the model that is in every comparison, where there are at least three models."""
-    pairs = {frozenset(pair) for pair in zip(table["model_a"], table["model_b"], strict=True)}
-    shared = frozenset.intersection(*pairs)
-    return str(*shared) if len(shared) == 1 and len(pairs) > 1 else None
 
 
 # --- Every Eval Ever, promptfoo ---------------------------------------------------------------------------------------

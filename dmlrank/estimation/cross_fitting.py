@@ -230,15 +230,17 @@ def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int
     return code, n_cell_codes + 1 + len(single)
 
 
-def select_floor(labels: HeldOutLabels) -> float:
-    """Select the floor with the smallest log-loss of the out-of-fold probabilities at the labelled cells.
+def select_floor(labels: HeldOutLabels, apart: BoolArray | None = None) -> float:
+    """Select the floor with the smallest log-loss of the out-of-fold probabilities at cells of no model apart, (K,).
 
     Predictions that are more extreme than the truth bias a functional with a logit or a division, because the slope of
     the functional is large there. Clipping the predictions at one of ten floors, selected by the log-loss, removes most
     of this bias. Where true probabilities are extreme, too, the smallest of the ten floors is selected.
     """
     allowed = [floor for floor in FLOORS if floor * labels.mu.shape[1] < 0.5]
-    return min(allowed, key=lambda floor: log_loss(clip_and_renormalise(labels.mu, floor), labels.votes))
+    counted = ~labels.cells.of(apart)
+    mu, votes = labels.mu[counted], labels.votes[counted]
+    return min(allowed, key=lambda floor: log_loss(clip_and_renormalise(mu, floor), votes))
 
 
 def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
@@ -517,13 +519,6 @@ class HeldOutLabels:
     def log_loss(self) -> float:
         """Log-loss per vote."""
         return log_loss(self.mu, self.votes) / float(self.cells.n_votes.sum())
-
-    def without(self, items: BoolArray | None) -> HeldOutLabels:
-        """Return the labels of pairs without any of some items, (K,)."""
-        if items is None:
-            return self
-        kept = ~self.cells.of(items)
-        return HeldOutLabels(self.mu[kept], self.cells.only(kept))
 
     @classmethod
     def of(cls, mu: MuSource, data: PreferenceData, held_out: FloatArray | None = None) -> HeldOutLabels:

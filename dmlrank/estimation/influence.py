@@ -346,6 +346,7 @@ class CompressedInfluence:
     by_fold (F, d): F(mu) in each fold.
     plugin, estimate (d,): Weighted mean of F(mu), and the debiased estimate.
     variance_correction (d, d): See :class:`dmlrank.estimation.influence.Influence`.
+    excess (k,): By how much of the mean correction the value of each kind is above that of its fold; None for none.
     """
 
     score: Functional
@@ -359,6 +360,7 @@ class CompressedInfluence:
     plugin: FloatArray
     estimate: FloatArray
     variance_correction: FloatArray | None = None
+    excess: FloatArray | None = None
 
     @property
     def n_contexts(self) -> int:
@@ -389,7 +391,7 @@ class CompressedInfluence:
         # Where a label moves scores along the direction of its pair, sums by pair take the place of products, which
         # would take long.
         is_large = len(kinds) * second.size > _LARGE_PRODUCT and bool((np.diff(kinds.cell_kind) > 0).all())
-        by_pair = is_large and is_moved_by_pair(score)
+        by_pair = is_large and is_moved_by_pair(score) and self.excess is None
         for part in self._parts():
             phi = self._phi_before_weighting(part)
             square = np.square(phi)
@@ -423,8 +425,11 @@ class CompressedInfluence:
         correction = np.zeros((len(self.kinds), self.n_scores))
         for part in self._parts():
             correction[part] = self._corrections(part)
+        value = self.by_fold[self.kinds.fold]
+        if self.excess is not None:
+            value = value + np.outer(self.excess, self.estimate - self.plugin)
         return Influence(
-            value=self.by_fold[self.kinds.fold[self.kinds.kind]],
+            value=value[self.kinds.kind],
             correction=correction[self.kinds.kind],
             block_context=self.blocks.context,
             block_weight=self.blocks.weight,
@@ -446,7 +451,16 @@ class CompressedInfluence:
         """Return F(mu) plus correction less the estimate, (b, d), for b kinds of one fold."""
         phi = self._corrections(part)
         phi += self.by_fold[self.kinds.fold[part.start]] - self.estimate
+        if self.excess is not None:
+            phi += np.outer(self.excess[part], self.estimate - self.plugin)
         return phi
+
+    def among(self, chosen: BoolArray) -> CompressedInfluence:
+        """Return the influence as :meth:`Influence.among` does; equal contexts are chosen alike."""
+        weight = self.weight if self.kinds.copies is None else self.weight * self.kinds.copies
+        of_kind = np.zeros(len(self.kinds), dtype=bool)
+        of_kind[self.kinds.kind] = chosen
+        return replace(self, excess=1 - of_kind * (self.n_contexts / weight[chosen].sum()))
 
     def _corrections(self, part: slice) -> FloatArray:
         """Return the corrections of b kinds of one fold, (b, d)."""

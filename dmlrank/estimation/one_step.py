@@ -59,21 +59,6 @@ def has_variance_correction(score: Functional, data: PreferenceData) -> bool:
     return has_formula or n_calls * n_entries <= _CHEAP
 
 
-def relative_label_variance(
-    labels: HeldOutLabels, around: FloatArray | None = None, apart: BoolArray | None = None
-) -> float:
-    """Return the variance of the labels divided by the variance of one-hot labels with probabilities mu; at most one.
-
-    The variance is the sum of the squared residuals, but for labels of models apart, (K,). Residuals are taken around
-    mu, or around other probabilities, ``around``, (m, C).
-    """
-    count = labels.cells.count * ~labels.cells.of(apart)
-    residual = labels.cells.y - (labels.mu if around is None else around)
-    squares = float((count[:, None] * np.square(residual)).sum())
-    squares_of_one_hot = float((count * (1 - np.square(labels.mu).sum(axis=1))).sum())
-    return min(squares / max(squares_of_one_hot, 1e-300), 1.0)
-
-
 def pair_variance_scale(
     labels: HeldOutLabels,
     propensity: FloatArray,
@@ -85,8 +70,9 @@ def pair_variance_scale(
 
     V is the covariance of a one-hot label with probabilities mu, and J the derivative of the functional. The factor is
     the mean of 1 / pi over contexts, times the relative variance of a label: labels that are means of several votes, or
-    soft, have a smaller variance than one-hot labels with the same probabilities. The mean of 1 / pi is estimated by
-    the mean of S / pi^2, which needs the propensities of labelled pairs only.
+    soft, have a smaller variance than one-hot labels with the same probabilities, at most as large; labels of models
+    apart, (K,), do not count in it. The mean of 1 / pi is estimated by the mean of S / pi^2, which needs the
+    propensities of labelled pairs only.
 
     With a judge, the residuals of the labels are taken around m = P(Y | x, verdict), and the variance of m around mu is
     added with the weights of the verdicts.
@@ -94,12 +80,15 @@ def pair_variance_scale(
     Shapes: propensity (m,).
     """
     of_labels = _mean_by_pair(labels.cells, labels.cells.count / propensity**2, data)
-    relative = relative_label_variance(labels, None, apart)
+    m = labels.mu if judge is None else np.where((judge.label >= 0)[:, None], judge.m[judge.label], labels.mu)
+    count = labels.cells.count * ~labels.cells.of(apart)
+    of_one_hot = max(float((count * (1 - np.square(labels.mu).sum(axis=1))).sum()), 1e-300)
+    around_mu, around_m = (
+        min(float((count[:, None] * np.square(labels.cells.y - p)).sum()) / of_one_hot, 1.0) for p in (labels.mu, m)
+    )
     if judge is None:
-        return of_labels * relative
-    m = np.where((judge.label >= 0)[:, None], judge.m[judge.label], labels.mu)
-    around_m = relative_label_variance(labels, m, apart)
-    from_verdicts = max(relative - around_m, 0.0) * _mean_by_pair(judge.cells, judge.weight**2, data)
+        return of_labels * around_mu
+    from_verdicts = max(around_mu - around_m, 0.0) * _mean_by_pair(judge.cells, judge.weight**2, data)
     return of_labels * around_m + from_verdicts
 
 
@@ -229,6 +218,16 @@ class Residuals:
         if data.ordered:
             return change
         return change + score.derivative_at(mu[:, data.flip], residual[:, data.flip], second, first, data.n_items)
+
+    def corrections(self, score: Functional, data: PreferenceData, n_blocks: int) -> FloatArray:
+        """Return the corrections by block, (q, d), of a pair-local score, which needs mu at these residuals only."""
+        total = np.zeros((n_blocks, 0))
+        for part in row_slices(len(self.block), data.n_items, CHUNK):
+            change = self.derivatives(score, part, data)
+            if not part.start:
+                total = np.zeros((n_blocks, change.shape[1]))
+            add_to_rows(total, self.block[part], change)
+        return total
 
 
 def _mean_by_pair(cells: Cells, amounts: FloatArray, data: PreferenceData) -> FloatArray:
@@ -414,7 +413,8 @@ def evaluate_contexts(
     by_label = {name: score for name, score in estimands.items() if task.is_by_label(score)}
     values: dict[EstimandName, FloatArray] = {}
     n_floored = n_done = 0
-    corrections = {name: task.corrections_by_label(score) for name, score in by_label.items()}
+    n_blocks = len(blocks.context)
+    corrections = {name: residuals.corrections(score, data, n_blocks) for name, score in by_label.items()}
     added: dict[EstimandName, FloatArray] = {
         name: task.variance_correction_by_label(score)
         for name, score in estimands.items()
@@ -557,16 +557,6 @@ class _Task:
         values, blocks, corrections = zip(*pieces, strict=True)
         of_part = np.concatenate(values), np.concatenate(blocks), np.concatenate(corrections)
         return _ScorePart(*of_part, np.sum(added, axis=0) if added else None)
-
-    def corrections_by_label(self, score: Functional) -> FloatArray:
-        """Compute the corrections by block, (q, d), of a score that needs mu at labelled and judged pairs only."""
-        rows, total = self.residuals, np.zeros((len(self.blocks.context), 0))
-        for part in row_slices(len(rows.block), self.data.n_items, CHUNK):
-            change = rows.derivatives(score, part, self.data)
-            if not part.start:
-                total = np.zeros((len(total), change.shape[1]))
-            add_to_rows(total, rows.block[part], change)
-        return total
 
     def variance_correction_by_label(self, score: Functional) -> FloatArray:
         """Compute the variance correction, (d, d), of a score that needs mu at labelled and judged pairs only."""

@@ -59,6 +59,25 @@ class OrderEffect:
         return replace(whole, value=value, correction=self.change[:, None], variance_correction=None)
 
 
+@dataclass(frozen=True, slots=True)
+class IgnoredOrder:
+    """What votes say of display order where a fit ignores it, from pairs of models that are not apart.
+
+    effect, z: Advantage of the model shown first, in win shares, and its z statistic; NaN where it cannot be tested.
+    uneven: Models that are not shown first in about half of their labels, with this share, the furthest first.
+    in_one_order: Share of compared pairs that lack an order.
+    of_lead: How many of 100 comparisons a model would have to win when it is shown first for this alone to make the
+        lead of the first over the second model; 0 where most pairs were shown in both orders, where it could not make
+        the lead, and where order has no meaning.
+    """
+
+    effect: float
+    z: float
+    uneven: tuple[tuple[str, float], ...]
+    in_one_order: float
+    of_lead: float
+
+
 def order_effect(
     link: LinkedScore, data: PreferenceData, graph: Graph, mu: FloatArray, blocks: InfluenceBlocks, weight: FloatArray
 ) -> OrderEffect | None:

@@ -19,7 +19,7 @@ limits of the rule, because the slope of a logit would have no bound.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -73,15 +73,10 @@ class LabelErrors:
 
     def only(self, selected: NDArray[np.bool_], factor: float = 1.0) -> LabelErrors:
         """Return the selected labels, (m,), with their weights multiplied by a factor."""
-        return replace(
-            self,
-            cells=self.cells.only(selected),
-            weight=factor * self.weight[selected],
-            mu=self.mu[selected],
-            residual=self.residual[selected],
-            unit=self.unit[selected],
-            other_unit=None if self.other_unit is None else self.other_unit[selected],
-        )
+        mu, residual, unit = self.mu[selected], self.residual[selected], self.unit[selected]
+        other_unit = None if self.other_unit is None else self.other_unit[selected]
+        cells, weight = self.cells.only(selected), factor * self.weight[selected]
+        return LabelErrors(cells, weight, mu, residual, unit, self.n_units, other_unit, self.apart)
 
     def units_by_pair(self, pair: IntArray, size: int) -> tuple[IntArray, FloatArray]:
         """Count each pair's units, (size,), and sum the squares of the units' weights, (size,).

@@ -108,24 +108,18 @@ class ExtremeShares:
 
     def _sums_over_best(self, values: FloatArray) -> FloatArray:
         """Return the sums of values, (..., C), over the best category, the best two and so on, (C, ...)."""
-        sums = np.moveaxis(values, -1, 0)
-        if self.order.ndim == 1:
-            sums = sums[self.order]
-        else:
-            sums = np.take_along_axis(sums, np.moveaxis(self.order, -1, 0), axis=0)
-        for number in range(1, len(sums)):
-            sums[number] += sums[number - 1]
-        return sums
+        best_first = np.take_along_axis(np.moveaxis(values, -1, 0), self._places(values.ndim), axis=0)
+        return np.asarray(np.cumsum(best_first, axis=0, out=best_first))
 
     def _of_categories(self, sums: FloatArray) -> FloatArray:
         """Return the values of the categories, (..., C), from sums over the best ones, (C, ...)."""
-        values, own = np.empty_like(sums), sums.copy()
-        own[1:] -= sums[:-1]
-        if self.order.ndim == 1:
-            values[self.order] = own
-        else:
-            np.put_along_axis(values, np.moveaxis(self.order, -1, 0), own, axis=0)
+        values = np.empty_like(sums)
+        np.put_along_axis(values, self._places(sums.ndim), np.diff(sums, axis=0, prepend=0.0), axis=0)
         return np.moveaxis(values, 0, -1)
+
+    def _places(self, n_axes: int) -> IntArray:
+        """Return the categories from the best to the worst on the first of so many axes."""
+        return np.moveaxis(self.order.reshape(*(1,) * (n_axes - self.order.ndim), *self.order.shape), -1, 0)
 
 
 # Largest number of rows of votes or battles that are evaluated at a time.

@@ -41,8 +41,6 @@ from ..nuisance.propensity_model.supplied import is_plan
 from ..options import Options, in_its_place
 from .estimators import estimator_named, estimator_of
 
-# Values of min_labels that are tried, in this order, where the graph does not connect the models.
-_FEWER_LABELS = (5, 2, 1)
 # Names that a sentence lists at most.
 MOST_NAMED = 5
 
@@ -108,12 +106,12 @@ def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, objec
     The changes are tried in this order: a smaller ``min_labels`` (5), the labels of both display orders together, and
     both orders together with ever smaller ``min_labels`` down to 1.
     """
-    counts, fewer = data.pair_counts(), tuple(n_labels for n_labels in _FEWER_LABELS if n_labels < min_labels)
-    candidates = [(n_labels, True) for n_labels in (min_labels, *fewer[:1])] if data.ordered else []
-    for n_labels, ordered in candidates + [(n_labels, False) for n_labels in (min_labels, *fewer)]:
-        if Graph.observed(counts, n_labels, ordered).connected:
-            changes: dict[str, object] = {} if n_labels == min_labels else {"min_labels": n_labels}
-            return changes if ordered == data.ordered else changes | {"position_bias": False}
+    rule, counts = PairRule(data.ordered, min_labels), data.pair_counts()
+    with_order = [rule, *rule.looser(False)[:1]] if data.ordered else [rule]
+    for looser in (*with_order, *rule.looser(True)):
+        if looser.graph(counts).connected:
+            changes: dict[str, object] = {} if looser.min_labels == min_labels else {"min_labels": looser.min_labels}
+            return changes if looser.position_bias == data.ordered else changes | {"position_bias": False}
     return None
 
 
@@ -136,21 +134,14 @@ class Setup:
         return self.graph if apart is None else Graph(self.graph.edges & ~apart & ~apart[:, None])
 
 
-def restrict_items(
-    data: PreferenceData, options: Options, min_labels: int, *, of_votes: bool = False
-) -> PreferenceData:
-    """Drop the models outside the largest component of the graph where ``component`` allows it; otherwise raise.
-
-    With ``of_votes`` the pairs with a vote are compared, unless the caller gave a graph.
-    """
-    pairs = options.pairs
-    asked = "votes" if of_votes and isinstance(pairs.graph, str) else pairs.graph
-    graph = comparison_graph(data, asked, min_labels) if of_votes else pairs_and_apart(data, options, min_labels)[0]
+def restrict_items(data: PreferenceData, graph: Graph, options: Options, min_labels: int) -> PreferenceData:
+    """Drop the models outside the largest component of the graph where ``component`` allows it; otherwise raise."""
+    component = options.pairs.component
     parts = graph.components()
     if len(parts) == 1:
         return data
     share = _share_in_largest(data, graph)
-    may_drop = pairs.component == "largest" or (pairs.component == "auto" and share >= 1 - MOST_OF_ALL)
+    may_drop = component == "largest" or (component == "auto" and share >= 1 - MOST_OF_ALL)
     if may_drop and len(parts[0]) > 1:
         return data.restrict(parts[0])
     names = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
@@ -159,12 +150,12 @@ def restrict_items(
     largest = "collect votes that compare models across components"
     if len(parts[0]) > 1:
         largest = f"pairs=Pairs(component='largest') ranks the {len(parts[0])} models of the largest alone"
-    if not isinstance(asked, str):
+    if not isinstance(options.pairs.graph, str):
         raise GraphError(
             f"pairs=Pairs(graph=...) does not connect the models: {len(parts)} components {names}; {kept}; add pairs "
             f"between the components, or use pairs=Pairs(graph='observed') for the pairs that have labels"
         )
-    if asked == "votes":
+    if not estimator_of(options).has_first_stages:
         raise GraphError(f"no vote compares models across {len(parts)} components {names}; {kept}; {largest}")
     changes, advice = connecting_options(data, min_labels), largest
     if changes is not None:
@@ -208,9 +199,12 @@ def pairs_and_apart(data: PreferenceData, options: Options, min_labels: int) -> 
     None is apart where the caller gave pairs or propensities, and where the others are not connected without them.
     """
     graph, apart = comparison_graph(data, options.pairs.graph, min_labels), models_apart(data, options)
-    if apart is None or options.pairs.graph != "observed" or not isinstance(options.propensity, str):
+    is_given = not (isinstance(options.pairs.graph, str) and isinstance(options.propensity, str))
+    if apart is None or is_given or options.pairs.graph != "observed":
         return graph, None
-    of_few = Graph.observed(data.pair_counts(), 1, ordered=False).edges
+    # A label of one order corrects both along a direction, and not in a table of mean preferences.
+    needs_both = data.ordered and options.average == "preferences"
+    of_few = Graph.observed(data.pair_counts(), 1, needs_both).edges
     edges = np.where(apart[:, None] ^ apart, of_few, graph.edges & ~apart)
     if not Graph(edges[np.ix_(~apart, ~apart)]).connected:
         return graph, None
@@ -252,20 +246,19 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
         weighting = "given"
     weights_of_pairs = _edge_weights(options.pairs.edge_weights, data, graph)
     bound = bind_functional(unbound, weights, graph, edge_weights=weights_of_pairs, ordered=data.ordered)
+    counts, shared = data.pair_counts(), graph
     if apart is not None:
         assert isinstance(bound, BradleyTerry | Borda)
-        bound = replace(bound, apart=apart)
+        bound, shared = replace(bound, apart=apart), Graph(graph.edges[np.ix_(~apart, ~apart)])
     if apart is not None and isinstance(bound, BradleyTerry):
         # Their log-odds count by their numbers of labels.
-        counts = data.pair_counts()
         given = graph.edges.astype(float) if bound.edge_weights is None else bound.edge_weights
         own = np.where(apart[:, None] | apart, counts + counts.T, given)
         bound = replace(bound, edge_weights=np.where(graph.edges, own, 0.0))
-    counts = data.pair_counts()
     has_enough, has_labels = (Graph.observed(counts, n_labels, data.ordered).edges for n_labels in (min_labels, 1))
-    has_few = graph.edges & has_labels & ~has_enough
-    n_few = int(np.triu(has_few if apart is None else has_few & ~apart[:, None] & ~apart).sum())
-    if n_few:
+    n_few = int(np.triu(graph.edges & has_labels & ~has_enough).sum())
+    # Beside models apart, whose pairs need one label, pairs have enough.
+    if n_few and apart is None:
         warn(
             f"{n_few:,} of {graph.n_edges:,} compared pairs have fewer than min_labels={min_labels} labelled "
             f"prompts{' in one of the two orders' if data.ordered else ''}; the contribution of these pairs to the "
@@ -273,12 +266,12 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
             f"pairs=Pairs(graph='observed') leaves such pairs out",
             kind=IntervalWarning,
         )
-    if bound.ignores_opponents and not graph.complete:
-        n_pairs = data.n_items * (data.n_items - 1) // 2
+    if bound.ignores_opponents and not shared.complete:
+        n_items = len(shared.edges)
         warn(
-            f"{bound.name} is computed on an incomplete graph ({graph.n_edges:,} of {n_pairs:,} pairs): models "
-            f"faced different opponents, and a score depends on how strong these are; functional='bt' takes the "
-            f"opponents into account",
+            f"{bound.name} is computed on an incomplete graph ({shared.n_edges:,} of {n_items * (n_items - 1) // 2:,} "
+            f"pairs): models faced different opponents, and a score depends on how strong these are; functional='bt' "
+            f"takes the opponents into account",
         )
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)

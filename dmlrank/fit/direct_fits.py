@@ -92,7 +92,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         require_mirrored_worths(options.categories)
     # The votes alone decide which pairs are compared: min_labels is an option of first stages.
     graph_option = "votes" if isinstance(options.pairs.graph, str) else options.pairs.graph
-    ranked = restrict_items(data_as_read, options, 1, of_votes=True)
+    ranked = restrict_items(data_as_read, comparison_graph(data_as_read, graph_option, 1), options, 1)
     data = stages.keep("ranked votes of the likelihood", (data_as_read, ranked.items), lambda: ranked)
     graph = comparison_graph(data, graph_option, 1)
     setup = set_up_likelihood(data, graph, options)

@@ -451,17 +451,11 @@ class Estimates:
         low, high = sorted(float(self.scale.of(np.array(end))) for end in self.kind.limits)
         return low, high
 
-    def inside(self, ends: FloatArray) -> FloatArray:
-        """Return limits of differences of two scores, (J,), no further from zero than scores can differ."""
-        widest = self.limits[1] - self.limits[0]
-        return np.where(np.isfinite(ends), np.clip(ends, -widest, widest), ends)
-
     def intervals(self, critical: float) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of intervals at a critical value, (d,) each, within the limits of the scores."""
+        """Return both ends of intervals at a critical value, (d,) each."""
         if not self.has_intervals:
             return np.full_like(self.estimate, np.nan), np.full_like(self.estimate, np.nan)
-        low, high = self.covariance.law(self.estimate, self.covariance.std_errors).limits(critical)
-        return np.clip(low, *self.limits), np.clip(high, *self.limits)
+        return self.covariance.law(self.estimate).limits(critical)
 
     @property
     def kind(self) -> type[Functional]:
@@ -500,10 +494,9 @@ class Estimates:
         if not self.has_intervals or (self.neutral is None and len(self.names) == 1):
             return None
         if self.neutral is not None:
-            return self.covariance.law(self.estimate, self.covariance.std_errors)
+            return self.covariance.law(self.estimate)
         centring = np.eye(len(self.names)) - 1 / len(self.names)
-        errors = self.covariance.of_combinations(centring).std_errors
-        return self.covariance.law(centring @ self.estimate, errors, centring)
+        return self.covariance.of_combinations(centring).law(centring @ self.estimate)
 
     def neutral_statistics(self) -> FloatArray:
         """Return the z statistic of each score against the neutral value, or the mean score, (d,); NaN without one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
 from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
+from ..estimation.order_effect import IgnoredOrder
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs
 from ..exceptions import IntervalWarning, OptionError, check_choice, listed
 from ..functionals.trial import terms_of, words_of_fixed
@@ -141,7 +142,7 @@ def shares_of(
 ) -> WinShares | None:
     """Return what limits of win shares between ``limits`` need; None where these are infinite."""
     df, is_random = covariance.df, not state.units.clusters and state.units.task is None
-    if df + 1 < FEW_UNITS and is_random and state.options.prompts != "fixed":
+    if np.isfinite(limits).all() and df + 1 < FEW_UNITS and is_random and state.options.prompts != "fixed":
         rows = influence.by_context()
         df = df_of_shares(rows.centred if rows.copies is None else np.repeat(rows.centred, rows.copies, axis=0))
     return WinShares.between(limits, len(covariance.matrix), df)
@@ -401,25 +402,6 @@ def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]
         _TIED: np.maximum(-lowest, highest) < _TOLERANCE,
     }
     return {outcome: [data.items[j] for j in np.flatnonzero(mask)] for outcome, mask in is_one_sided.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoredOrder:
-    """What votes say of display order where a fit ignores it, from pairs of models that are not apart.
-
-    effect, z: Advantage of the model shown first, in win shares, and its z statistic; NaN where it cannot be tested.
-    uneven: Models that are not shown first in about half of their labels, with this share, the furthest first.
-    in_one_order: Share of compared pairs that lack an order.
-    of_lead: How many of 100 comparisons a model would have to win when it is shown first for this alone to make the
-        lead of the first over the second model; 0 where most pairs were shown in both orders, where it could not make
-        the lead, and where order has no meaning.
-    """
-
-    effect: float
-    z: float
-    uneven: tuple[tuple[str, float], ...]
-    in_one_order: float
-    of_lead: float
 
 
 def ignored_order(

@@ -94,7 +94,6 @@ from ..data.read_votes import warn_of_unequal_gaps
 from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.diagnostics import Treatment, Validity
 from ..estimation.influence import InfluenceFunction, mean_influence
-from ..estimation.one_step import MAX_STORED
 from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
@@ -296,9 +295,8 @@ def estimate_scores(
         added = unanimous.covariance(setup.functional, repetitions[0].floor)
     gauge = setup.functional.gauge(data.n_items).basis
     estimates = estimator.estimates(targets)
-    rows = influence
-    if apart is not None and inputs.n_folds == 1 and data.x.shape[0] * data.n_items <= MAX_STORED:
-        rows = influence.by_context().among(data.contexts_beside(apart))
+    # Without folds F(mu) is the same in all contexts.
+    rows = influence if apart is None or inputs.n_folds > 1 else influence.among(data.contexts_beside(apart))
     covariance = make_covariance(rows, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
     bias, of_change = second_order_bias(inputs, repetitions, gauge, is_added=stages.options.learning.second_order)
     if of_change is not None:

@@ -68,8 +68,8 @@ def _one_step_targets(state: FitState, score: Functional, repetitions: Sequence[
         return [one_step({"target": score}, data, r.nuisances, blocks, weight).target for r in repetitions]
 
 
-def restricted_against_projection(state: FitState) -> DifferenceTest:
-    """Test the restricted Bradley-Terry scores against the unrestricted projection, both of the same fit.
+def restricted_against_projection(state: FitState) -> tuple[FloatArray, FloatArray, DifferenceTest]:
+    """Return restricted Bradley-Terry scores, their unrestricted projection in the same fit, and a test of both.
 
     The covariance is of the fit's type (``cov_type``). If contexts are independent, the p-value compares the statistic
     with its distribution in samples of labels from the restricted model.
@@ -81,9 +81,9 @@ def restricted_against_projection(state: FitState) -> DifferenceTest:
     gaps = [
         _difference(r.one_step_result.influences["projection"], r.one_step_result.target) for r in state.repetitions
     ]
-    return wald_test_of_difference(
-        restricted.estimate,
-        projection.estimate,
+    scores = restricted.estimate, projection.estimate
+    test = wald_test_of_difference(
+        *scores,
         covariance=covariance_of(state, projection, gauge),
         difference=covariance_of(state, gap, gauge, state.estimator.estimates(gaps)),
         null=restriction_null(state).statistics if state.units.clusters is None else None,
@@ -91,6 +91,7 @@ def restricted_against_projection(state: FitState) -> DifferenceTest:
         # The covariance that unanimous pairs add to the projection; they add no more than this to the difference.
         unanimous_covariance=state.unanimous_covariance(state.setup.functional),
     )
+    return *scores, test
 
 
 def _difference(projection: InfluenceFunction, restricted: InfluenceFunction) -> Influence:

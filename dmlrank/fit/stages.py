@@ -191,7 +191,7 @@ class FirstStages:
         deciding = (o.position_bias, *of_pairs, o.propensity, o.learning.mu)
         order = self.keep("display order", (votes, *deciding), lambda: choose_pairs(votes, o))
         ordered = self.keep("order", (votes, order.matters), lambda: votes if order.matters else votes.unordered())
-        ranked = restrict_items(ordered, o, order.min_labels)
+        ranked = restrict_items(ordered, pairs_and_apart(ordered, o, order.min_labels)[0], o, order.min_labels)
         # Kept not to save work, but to be the same object in an update, by which later keys compare it.
         data = self.keep("ranked votes", (ordered, ranked.items), lambda: ranked)
         return data, order
@@ -369,28 +369,26 @@ class FirstStages:
     def _propensities(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> tuple[Propensity, FloatArray | None]:
         """Return the propensities of labels, and those of verdicts at the judged cells (None without a judge)."""
         o, data, needs_all = self.options, inputs.data, self.estimator.needs_all_propensities
-        apart = inputs.setup.functional.apart if data.ordered else None
+        apart = inputs.setup.functional.apart
         if folds.n_folds == 1 and isinstance(o.propensity, str) and o.propensity in ("estimate", "marginal"):
             # Weights enter here, because mu is learnt without them from the same labels: with rates among weighted
             # prompts, the estimate is the weighted mean of the labels of a pair, whatever mu is. Where mu is learnt by
             # fold, pi is P(S = 1 | x), which does not depend on the prompts that scores are averaged over.
             weight = inputs.units.context_weight
-            rates = partial(marginal_propensity, data, weight)
-            return self.keep(
-                "rates of pairs", (data, weight, apart), lambda: for_both_orders(rates(), data, apart)
-            ), None
+            rates = self.keep("rates of pairs", (data, weight), lambda: marginal_propensity(data, weight))
+            return for_both_orders(rates, data, apart), None
         # Only supplied propensities depend on the compared pairs.
         supplied = () if isinstance(o.propensity, str) else (o.pairs.graph, inputs.display_order.min_labels, needs_all)
         of_labels, of_verdicts = self.keep(
             f"propensities {seed.repetition}",
-            (data, folds, self.source, o.propensity, o.learning.tune, supplied, inputs.verdicts, seed, apart),
+            (data, folds, self.source, o.propensity, o.learning.tune, supplied, inputs.verdicts, seed),
             lambda: self._label_and_judge_propensities(data, folds, inputs, seed),
         )
         if needs_all:
             from ..estimation.bt_restricted import require_pair_propensities
 
             require_pair_propensities(of_labels)
-        return of_labels, of_verdicts
+        return for_both_orders(of_labels, data, apart), of_verdicts
 
     def _label_and_judge_propensities(
         self, data: PreferenceData, folds: Folds, inputs: Inputs, seed: RepetitionSeed
@@ -401,24 +399,20 @@ class FirstStages:
         estimated share of judged pairs that were labelled. This share may depend on the verdict.
         """
         o, graph, verdicts, of_verdicts = self.options, inputs.setup.graph, inputs.verdicts, None
-        apart = inputs.setup.functional.apart if data.ordered else None
         if verdicts is not None and verdicts.covers_all_pairs:
             of_verdicts = np.ones(len(verdicts.cells))
         elif verdicts is not None:
             judged = replace(data, cells=verdicts.cells)
             is_known_kind = o.estimates_propensity or (isinstance(o.propensity, str) and o.propensity == "marginal")
             of_judge = o if is_known_kind else replace(o, propensity="estimate")
-            of_pairs = self.propensities_of_cells(judged, folds, of_judge, graph, seed, Draw.JUDGE_PROPENSITY)
-            of_verdicts = for_both_orders(of_pairs, judged, apart).cells
+            of_verdicts = self.propensities_of_cells(judged, folds, of_judge, graph, seed, Draw.JUDGE_PROPENSITY).cells
             only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
             if o.estimates_propensity and only_judged_labelled:
                 from ..nuisance.verdicts import labelled_share
 
                 share = labelled_share(data, verdicts, folds)
-                of_labels = floored_and_scaled(of_verdicts[verdicts.label] * share, data)
-                return for_both_orders(of_labels, data, apart), of_verdicts
-        of_labels = self.propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY)
-        return for_both_orders(of_labels, data, apart), of_verdicts
+                return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
+        return self.propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY), of_verdicts
 
     def propensities_of_cells(
         self, data: PreferenceData, folds: Folds, options: Options, graph: Graph, seed: RepetitionSeed, draw: Draw
@@ -457,7 +451,7 @@ class FirstStages:
             return 0.0
         key, apart = (inputs.setup, mu), inputs.setup.functional.apart
         return self.keep(
-            f"floor {seed.repetition}", key, lambda: select_floor(HeldOutLabels.of(mu, inputs.data).without(apart))
+            f"floor {seed.repetition}", key, lambda: select_floor(HeldOutLabels.of(mu, inputs.data), apart)
         )
 
     def correct(

@@ -33,12 +33,11 @@ if TYPE_CHECKING:
         NuisanceEstimates,
         OneStepResult,
     )
-    from ..estimation.order_effect import OrderEffect
+    from ..estimation.order_effect import IgnoredOrder, OrderEffect
     from ..estimation.second_order import SecondOrder
     from ..estimation.unanimous_pairs import UnanimousPairs
     from ..nuisance.propensity_model.estimate import Propensity
     from ..nuisance.verdicts import Verdicts
-    from .fit_covariance import IgnoredOrder
 
 
 @dataclass(frozen=True, slots=True, eq=False)

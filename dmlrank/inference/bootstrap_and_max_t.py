@@ -16,7 +16,7 @@ from .._utils.tasks_and_threads import current, in_order, one_thread, threads_of
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import check_choice
 from ..options import MULTIPLIERS
-from .covariance import Covariance
+from .covariance import Covariance, root_of
 
 # Number of draws under normality, and of the bootstrap.
 NORMAL_DRAWS = 100_000
@@ -172,7 +172,7 @@ class MultiplierBootstrap:
         rng = np.random.default_rng([_SEED, self.seed])
         multiplied, remaining_covariance = self._split_units()
         n_units, n_scores = multiplied.shape
-        root = _root(self.added + remaining_covariance)
+        root = root_of(self.added + remaining_covariance)
         scale = float(np.median(contrasts.std_error))
         width = max(64, min(_WIDTH, 16_000_000 // max(n_units, 1)))
         for start in range(0, self.n_draws, width):
@@ -252,12 +252,6 @@ def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...])
     points = np.concatenate([-points, points])
     drawn: FloatArray = points[rng.integers(0, len(points), size=size, dtype=np.int8)]
     return drawn
-
-
-def _root(matrix: FloatArray) -> FloatArray:
-    """Return a matrix, (d, d), whose product with its transpose is the positive part of a symmetric matrix."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -89,19 +89,21 @@ class Covariance:
     @property
     def factor(self) -> FloatArray:
         """A matrix, (d, r), whose product with its transpose is the covariance in the free directions."""
-        values, vectors = np.linalg.eigh(self.reduced)
-        return np.asarray(self.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+        return self.basis @ root_of(self.reduced)
 
     @property
     def widened(self) -> Covariance:
         """The covariance behind joint critical values, and joint tests: of means with one unseen unit."""
         return self if self.means is None else replace(self, matrix=self.matrix + self.means.own)
 
-    def law(self, estimate: FloatArray, std_error: FloatArray, contrasts: ContrastMatrix | None = None) -> ContrastLaw:
+    def law(
+        self, estimate: FloatArray, std_error: FloatArray | None = None, contrasts: ContrastMatrix | None = None
+    ) -> ContrastLaw:
         """Return the law of contrasts, (J, d), or of all estimates: how their limits and z statistics are computed.
 
         Shapes: estimate, std_error (J,), of the contrasts.
         """
+        std_error = self.std_errors if std_error is None else std_error
         sides: tuple[Sides, ...] = ()
         if self.shares is not None:
             shares = self.shares if contrasts is None else self.shares.combined(contrasts)
@@ -131,6 +133,24 @@ class Covariance:
     def with_df(self, of_scores: FloatArray) -> Covariance:
         """Return the covariance with degrees of freedom of each score, (d,), and the typical ones for joint tests."""
         return replace(self, of_scores=of_scores, df=_typical(of_scores))
+
+    def with_blocks(self, blocks: Sequence[Covariance], orders: Sequence[IntArray] | None = None) -> Covariance:
+        """Return the covariance of several results, or groups, with what quantiles and limits of these need.
+
+        ``orders``: See :meth:`CombinedMeans.side_by_side`.
+        """
+        each_has_all = all(block.of_scores is None for block in blocks)
+        dfs = None if each_has_all else [np.broadcast_to(block._df(), len(block.matrix)) for block in blocks]
+        means = [block.means for block in blocks if block.means is not None]
+        shares = [block.shares for block in blocks if block.shares is not None]
+        return replace(
+            self,
+            df=min(block.df for block in blocks),
+            scale=max(block.scale for block in blocks),
+            of_scores=None if dfs is None else np.concatenate(dfs),
+            means=CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None,
+            shares=WinShares.side_by_side(shares) if len(shares) == len(blocks) else None,
+        )
 
     @property
     def normal(self) -> Covariance:
@@ -544,40 +564,6 @@ def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     return np.asarray(mapped)
 
 
-def joint_shares(blocks: Sequence[Covariance]) -> WinShares | None:
-    """Return what limits of the shares of several results together need; None where one of them has none."""
-    shares = [block.shares for block in blocks if block.shares is not None]
-    if len(shares) < len(blocks):
-        return None
-    low, high = (np.concatenate([getattr(each, end) for each in shares]) for end in ("low", "high"))
-    return WinShares(low, high, min(each.df for each in shares))
-
-
-def joint_covariance(
-    matrix: FloatArray,
-    blocks: Sequence[Covariance],
-    n_clusters: tuple[int, ...],
-    note: str,
-    orders: Sequence[IntArray] | None = None,
-) -> Covariance:
-    """Return a joint covariance, (d, d), with what limits need of each result; ``orders``: see ``side_by_side``."""
-    means = [block.means for block in blocks if block.means is not None]
-    have_own_df = any(block.of_scores is not None for block in blocks)
-    return Covariance(
-        matrix,
-        np.asarray(block_diag(*(block.basis for block in blocks))),
-        n_clusters,
-        note,
-        df=min(block.df for block in blocks),
-        means=CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None,
-        scale=max(block.scale for block in blocks),
-        of_scores=np.concatenate([np.broadcast_to(block._df(), len(block.matrix)) for block in blocks])
-        if have_own_df
-        else None,
-        shares=joint_shares(blocks),
-    )
-
-
 def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return R, (r, s), with R R' = a positive semidefinite matrix, (r, r), of rank s, and its pseudo-inverse."""
     if matrix.size and np.trace(matrix) > 0:
@@ -603,6 +589,12 @@ def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
     root, inverse_root = _roots(reduced_source)
     reduced_map = inverse_root @ _roots(root @ reduced_target @ root)[0] @ inverse_root
     return np.asarray(basis @ ((reduced_map + reduced_map.T) / 2) @ basis.T)
+
+
+def root_of(matrix: FloatArray) -> FloatArray:
+    """Return a matrix, (d, d), whose product with its transpose is the positive part of a symmetric matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _roots(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -217,11 +217,12 @@ class FirstPlace:
     """Whether the model with the highest estimate, the leader, is shown to be above every other model.
 
     leader: Place of the leader.
-    others (K - 1,): Places of the other models, the best first.
-    difference, std_error (K - 1,): Estimated leads of the leader over them, with standard errors of predictions.
-    low, high (K - 1,): Limits of the leads that hold for all pairs at once.
-    p (K - 1,): p-value of each; first place is decided where none is above alpha.
-    separated (K - 1,): Whether all pairs at once separate them from the leader.
+    others (J,): Places of the other models, the best first.
+    unplaced: Places of the models that are left out, the best first.
+    difference, std_error (J,): Estimated leads of the leader over the others, with standard errors of predictions.
+    low, high (J,): Limits of the leads that hold for all pairs at once.
+    p (J,): p-value of each; first place is decided where none is above alpha.
+    separated (J,): Whether all pairs at once separate them from the leader.
     critical: Critical value of each difference for the question who is first; NaN for tests at all looks.
     alpha: Probability of a wrong claim of first place.
     is_single: Whether p-values are of one question, who is first; otherwise they are adjusted for all pairs.
@@ -230,6 +231,7 @@ class FirstPlace:
 
     leader: int
     others: IntArray
+    unplaced: IntArray
     difference: FloatArray
     std_error: FloatArray
     low: FloatArray
@@ -251,51 +253,67 @@ class FirstPlace:
         """Place among ``others`` of the best model that may be first as well; of the second model where none may."""
         return int(np.argmax(self.p > self.alpha))
 
-    def times_more(self, power: float, over: NDArray[np.bool_] | None = None, leads: FloatArray | None = None) -> float:
+    def times_more(self, power: float, leads: FloatArray | None = None) -> float:
         """Return the multiple of the data that would decide first place with a power if the estimated leads were true.
 
-        The power is that of finding all differences at once that are not found yet, among others that ``over``
-        (K - 1,) chooses; with other true ``leads``, (K - 1,), that of finding all. The multiple is infinite where the
-        leader has no lead, and 0 where the data decide already.
+        The power is that of finding all differences at once that are not found yet; with other true ``leads``, (J,),
+        that of finding all. The multiple is infinite where the leader has no lead, and 0 where the data decide already.
         """
         is_open = self.p > self.alpha if leads is None else np.ones(len(self.p), dtype=bool)
-        short = np.flatnonzero(is_open & (True if over is None else over))
+        short = np.flatnonzero(is_open)
         if not len(short):
             return 0.0
-        rows = np.zeros((len(short), len(self.others) + 1))
+        rows = np.zeros((len(short), len(self.covariance.matrix)))
         rows[:, self.leader], rows[range(len(short)), self.others[short]] = 1.0, -1.0
         lead = (self.difference if leads is None else leads)[short]
         return multiple_for_all(lead, rows, self.covariance, self.critical, power)
 
 
 def first_place(
-    estimate: FloatArray, simultaneous: Simultaneous, separation: Separation, sign: int = 1
+    estimate: FloatArray,
+    simultaneous: Simultaneous,
+    separation: Separation,
+    sign: int = 1,
+    few: NDArray[np.bool_] | None = None,
 ) -> FirstPlace | None:
     """Test whether the model with the highest estimate (lowest, with the sign -1) is first; None where none varies.
 
-    This is one question and no family of tests; the proof is at the top of this module. Shapes: estimate (K,).
+    This is one question and no family of tests; the proof is at the top of this module. Where it is not decided, models
+    with few votes are left out that are not shown to be below the best of the others. Shapes: estimate (K,), few (K,).
     """
     if not np.isfinite(separation.critical):
         return None
+
+    def among(order: IntArray, unplaced: IntArray) -> FirstPlace:
+        first, others = np.full(len(order) - 1, order[0]), order[1:]
+        by_pairs = separation.p_above[first, others]
+        single = compare_differences(estimate, simultaneous, first, others, method="none", alpha=separation.alpha)
+        is_normal = isinstance(simultaneous, MaxT) and simultaneous.bootstrap is None
+        critical = separation.critical if isinstance(simultaneous, MaxT) else float("nan")
+        low, high = law_of_differences(estimate, simultaneous, first, others)[1].limits(separation.critical)
+        low, high = (low, high) if sign > 0 else (-high, -low)
+        return FirstPlace(
+            leader=int(order[0]),
+            others=others,
+            unplaced=unplaced,
+            difference=sign * single.estimate,
+            std_error=single.std_error,
+            low=low,
+            high=high,
+            p=np.fmin(by_pairs, single.p_value) if is_normal else by_pairs,
+            separated=separation.above[first, others],
+            critical=single.critical if is_normal else critical,
+            alpha=separation.alpha,
+            is_single=is_normal,
+            covariance=simultaneous.widened,
+        )
+
     order = np.argsort(-sign * estimate, kind="stable")
-    first, others = np.full(len(order) - 1, order[0]), order[1:]
-    by_pairs = separation.p_above[first, others]
-    single = compare_differences(estimate, simultaneous, first, others, method="none", alpha=separation.alpha)
-    is_normal = isinstance(simultaneous, MaxT) and simultaneous.bootstrap is None
-    critical = separation.critical if isinstance(simultaneous, MaxT) else float("nan")
-    low, high = law_of_differences(estimate, simultaneous, first, others)[1].limits(separation.critical)
-    low, high = (low, high) if sign > 0 else (-high, -low)
-    return FirstPlace(
-        leader=int(order[0]),
-        others=others,
-        difference=sign * single.estimate,
-        std_error=single.std_error,
-        low=low,
-        high=high,
-        p=np.fmin(by_pairs, single.p_value) if is_normal else by_pairs,
-        separated=separation.above[first, others],
-        critical=single.critical if is_normal else critical,
-        alpha=separation.alpha,
-        is_single=is_normal,
-        covariance=simultaneous.widened,
-    )
+    place = among(order, order[:0])
+    if few is None or not few.any() or (~few).sum() < 2 or place.decided:
+        return place
+    leader = order[~few[order]][:1]
+    others = order[order != leader]
+    # Bonferroni: of a leader above all models with many votes, the proof then holds for those with few, too.
+    is_left_out = few[others] & ~(few.sum() * among(np.r_[leader, others], others[:0]).p <= separation.alpha)
+    return among(np.r_[leader, others[~is_left_out]], others[is_left_out])

@@ -37,7 +37,7 @@ _TAILS = 1e-300, 1 - 1e-16
 FEW_UNITS = 100
 # A variance below this share of the sum of its terms, or of the square of the mean, is a rounding error.
 _ROUNDING, _EXACT = 1e-12, 1e-26
-# Stands for no bound of scores, and beyond its root there is none.
+# Stands for no bound of scores.
 UNBOUNDED = 1e250
 # Number of contrasts, and of unit values, that are in memory at a time.
 _CONTRASTS, _VALUES = 2_000, 4_000_000
@@ -266,6 +266,12 @@ class WinShares:
         low, high = np.outer(limits, np.ones(size))
         return cls(low, high, df) if np.isfinite(limits).all() else None
 
+    @classmethod
+    def side_by_side(cls, blocks: Sequence[WinShares]) -> WinShares:
+        """Return what limits of the shares of several results together need."""
+        low, high = (np.concatenate([getattr(block, end) for block in blocks]) for end in ("low", "high"))
+        return cls(low, high, min(block.df for block in blocks))
+
     def combined(self, matrix: ContrastMatrix) -> WinShares:
         """Return the possible values of contrasts, (J, d)."""
         size = abs(matrix)
@@ -396,19 +402,16 @@ class MeanScores:
         lowest = np.where(is_difference, -farthest, plus @ self.low - minus @ self.high)
         highest = np.where(is_difference, farthest, plus @ self.high - minus @ self.low)
         reach = ((matrix != 0) * self.reach).max(axis=1)
-        bounds = plus @ self.least - minus @ self.most, plus @ self.most - minus @ self.least
-        shift = estimate - moments.mean
-        bottom, top = (np.where(np.abs(end) < np.sqrt(UNBOUNDED), shift + end, np.inf) for end in bounds)
+        low = estimate + reach * np.minimum(lowest - moments.mean, 0.0)
+        high = estimate + reach * np.maximum(highest - moments.mean, 0.0)
+        least, most = plus @ self.least - minus @ self.most, plus @ self.most - minus @ self.least
+        least, most = (end + estimate - moments.mean for end in (least, most))
         if std_error is not None:
             target = moments.n * std_error**2 / small_sample
             moments = moments.stretched(np.sqrt(np.where(target > 0, _ratio(target, moments.variance, 1.0), 1.0)))
         moments = replace(moments, mean=estimate)
-        low = estimate + reach * np.minimum(lowest + shift - estimate, 0.0)
-        high = estimate + reach * np.maximum(highest + shift - estimate, 0.0)
-        return (
-            Side.of(moments, low, is_difference, np.where(np.isfinite(bottom), bottom, -np.inf)),
-            Side.of(moments.mirrored(), -high, is_difference, -top),
-        )
+        lower = Side.of(moments, low, is_difference, least)
+        return lower, Side.of(moments.mirrored(), -high, is_difference, -most)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -445,10 +448,6 @@ class CombinedMeans:
         """The columns of the matrix that are the means of each part."""
         ends = np.cumsum([0, *(len(part.estimate) for part in self.parts)]).tolist()
         return [slice(*pair) for pair in pairwise(ends)]
-
-    def only(self, part: int, place: slice) -> CombinedMeans:
-        """Return the combinations in a place that are those of one part."""
-        return CombinedMeans((self.parts[part],), self.matrix[place, self._places[part]])
 
     @property
     def own(self) -> FloatArray:

@@ -388,13 +388,10 @@ def law_of_differences(
 ) -> tuple[Contrasts, ContrastLaw]:
     """Return differences ``estimate[first] - estimate[second]``, (J,), for draws, and with their law."""
     covariance, size = simultaneous.covariance, len(first)
-    matrix = None
-    if any(part is not None for part in (covariance.means, covariance.of_scores, covariance.shares)):
-        rows, signs = np.tile(np.arange(size), 2), np.repeat([1.0, -1.0], size)
-        matrix = csr_array((signs, (rows, np.concatenate([first, second]))), shape=(size, len(estimate)))
-    plain = differences(covariance, first, second)
-    law = covariance.law(estimate[first] - estimate[second], plain.std_error, matrix)
-    return plain if covariance.means is None else differences(simultaneous.widened, first, second), law
+    rows, signs = np.tile(np.arange(size), 2), np.repeat([1.0, -1.0], size)
+    matrix = csr_array((signs, (rows, np.concatenate([first, second]))), shape=(size, len(estimate)))
+    law = covariance.law(estimate[first] - estimate[second], differences(covariance, first, second).std_error, matrix)
+    return differences(simultaneous.widened, first, second), law
 
 
 @dataclass(frozen=True, slots=True, eq=False)

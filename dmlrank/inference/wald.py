@@ -186,7 +186,7 @@ class ZTests:
             critical = self.covariance.from_normal(self.alternative.critical(level))
         else:
             critical = self.alternative.critical(level, self.sequence.boundary())
-        law = self.covariance.law(self.effect, self.covariance.std_errors)
+        law = self.covariance.law(self.effect)
         return np.column_stack(self.alternative.limits(law, critical))
 
     def _level(self, alpha: float | None) -> float:
@@ -275,7 +275,7 @@ def z_tests(
             )
     covariance = covariance.of_combinations(matrix)
     effect, sequence = matrix @ estimates.estimate, estimates.sequence
-    law = covariance.law(effect, covariance.std_errors)
+    law = covariance.law(effect)
     z, boundary = alternative.statistics(law, hypothesis.value), None if sequence is None else sequence.boundary()
     p = alternative.p_values(law.tails.to_normal(z), boundary)
     pairs = zip(hypothesis.labels, hypothesis.value, strict=True)
@@ -362,18 +362,15 @@ class DifferenceTest:
 
     statistic: Wald statistic, chi-squared under the restriction in large samples.
     df: Number of directions in which the two estimates can differ.
-    std_errors, z (d,): Of the unrestricted less the restricted estimate; z is NaN where the standard error is zero.
+    std_errors (d,): Of the unrestricted less the restricted estimate.
     n_draws: Samples from the restricted model behind the p-value; zero where the p-value is that of chi-squared.
     """
 
     statistic: float
     df: int
     pvalue: float
-    restricted: FloatArray
-    unrestricted: FloatArray
     std_errors: FloatArray
-    z: FloatArray
-    n_draws: int = 0
+    n_draws: int
 
 
 def wald_test_of_difference(
@@ -412,13 +409,4 @@ def wald_test_of_difference(
         n_draws = len(draws)
         # Statistics that differ by rounding count as equal.
         pvalue = (1 + int((draws >= statistic * (1 - _EQUAL_BELOW)).sum())) / (1 + n_draws)
-    return DifferenceTest(
-        statistic=statistic,
-        df=df,
-        pvalue=pvalue,
-        restricted=restricted,
-        unrestricted=unrestricted,
-        std_errors=std_errors,
-        z=z_statistics(estimated_difference, std_errors),
-        n_draws=n_draws,
-    )
+    return DifferenceTest(statistic, df, pvalue, std_errors, n_draws)

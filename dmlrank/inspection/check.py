@@ -13,7 +13,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from ..report.phrases import AS_MET
 from ..report.render_page import Masthead, write_page
-from ..tables.display_text import inert, isolated, p_value_text, wrapped
+from ..tables.display_text import isolated, p_value_text, wrapped
 from ..tables.summary_table import Summarised, Summary
 
 _TITLE = "Check before a fit"
@@ -117,7 +117,7 @@ class Check(Summarised):
     def as_text(self) -> str:
         """Return the page as plain text, without the pairs and the names of the features."""
         below = self._tables(name for name in _SHOWN if name not in _ON_PAGE_ONLY)
-        problems = [f"[{number}] {inert(text)}" for number, text in enumerate(self._sentences(), start=1)]
+        problems = [f"[{number}] {text}" for number, text in enumerate(self._sentences(), start=1)]
         lines = [line for text in problems or [_NO_PROBLEMS] for line in wrapped(isolated(text), _WIDTH)]
         return "\n\n".join(
             [*(table.as_text(_WIDTH) for table in (replace(self.summary(), notes=()), *below)), "\n".join(lines)]

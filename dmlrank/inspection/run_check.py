@@ -92,7 +92,7 @@ def inspect_data(source: Source, options: Options) -> Check:
             if not order.matters:
                 # A fit that joins the display orders refuses worths of grades that are not mirrored.
                 require_mirrored_worths(options.categories)
-            ranked = restrict_items(of_fit, options, order.min_labels)
+            ranked = restrict_items(of_fit, compared, options, order.min_labels)
             graph, _ = pairs_and_apart(ranked, options, order.min_labels)
             equal = options.pairs.edge_weights == "equal"
             left_out = votes_left_out(of_fit, ranked, graph, options, order, equal_weights=equal)

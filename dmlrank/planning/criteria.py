@@ -58,7 +58,8 @@ class Goal:
     scores (K,): Those that the plan starts from, before :meth:`settled` those of the fit; None: the problem has them.
     sign: -1 where the lowest score of the fit is the best.
     plugin (K,): Plug-in estimates of the fit, where the plan is for other prompts.
-    above (K, K): Which models the fit shows to be above which others; None where it is not known.
+    above (K, K): Which models the fit shows to be above which others; None where it is not known. A model with too few
+        votes to be a rival counts as below all, itself included.
     earlier (K, K): Covariance of the fit's scores, times the number of contexts of the plan, where the labels of
         the fit are used together with those of the plan.
     share: Share w of the plan's prompts among all prompts; None for a plan for the fit's own prompts.
@@ -159,6 +160,7 @@ class Goal:
     def _best_and_open(self, count: int, scores: FloatArray) -> tuple[IntArray, IntArray]:
         """Return the models with the best scores, and the others that may be among the best."""
         order = np.argsort(-self.sign * scores, kind="stable")
+        order = order[np.argsort(self.aside[order], kind="stable")]
         best, others = order[:count], order[count:]
         return best, others[:0] if self.above is None else others[self.above[:, others].sum(axis=0) < count]
 
@@ -167,7 +169,9 @@ class Goal:
         if self.top is None:
             return ""
         best, others = ([names[j] for j in part] for part in self._best_and_open(self.top, scores))
-        which = "highest" if self.sign > 0 else "lowest"
+        which, few = "highest" if self.sign > 0 else "lowest", ""
+        if aside := [names[j] for j in np.flatnonzero(self.aside)]:
+            few = f" Next to no votes are planned for {some_of(aside)}: too few so far; contrasts= can name them."
         if self.top == 1 and self.above is None:
             return (
                 f"The contrasts are the differences of {best[0]}, which has the {which} score, from all other models."
@@ -175,7 +179,7 @@ class Goal:
         if self.top == 1:
             return (
                 f"First place is not decided: {best[0]} has the {which} score, and the plan is for its differences "
-                f"from the closest other model{'s' * (len(others) > 1)}, {some_of(others)}."
+                f"from the closest other model{'s' * (len(others) > 1)}, {some_of(others)}.{few}"
             )
         if self.above is None:
             return f"The best {self.top} models are taken to be those with the {which} scores: {some_of(best)}."
@@ -185,6 +189,11 @@ class Goal:
             f"It is not decided which {self.top} models are the best: besides {some_of(best)}, which have the {which} "
             f"scores, {some_of(others)} may be among them. The contrasts include the differences that decide it."
         )
+
+    @property
+    def aside(self) -> NDArray[np.bool_]:
+        """Whether a model has too few votes to be a rival, (K,)."""
+        return np.zeros(self.scores.shape, dtype=bool) if self.above is None else np.diagonal(self.above)
 
     @property
     def merit(self) -> FloatArray:

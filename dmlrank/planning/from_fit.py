@@ -63,7 +63,7 @@ _OF_ARENA = (
     "differences, or for all scores (a list of the models)."
 )
 _UNMET = (
-    "No votes are on {pairs}: labels of a pair without votes are planned with the learner's prediction from votes on "
+    "No votes compare {pairs}: labels of a pair without votes are planned with the learner's prediction from votes on "
     "other pairs, which no vote has checked; plan again after the first of them."
 )
 # Weight of such a pair, as a share of that of a vote.
@@ -137,9 +137,12 @@ def design_fit(
             f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared: the plan depends on extrapolated "
             f"probabilities, and its predicted standard errors do not take account of the fit's labels"
         )
-    leader = int(np.argmax(estimates.merit))
-    if is_arena and goal.above is not None and goal.above[leader].sum() == len(estimates.models) - 1:
-        goal = replace(goal, top=None, against=estimates.models[leader])
+    if is_arena and goal.above is not None:
+        leader = int(np.argmax(np.where(goal.aside, -np.inf, estimates.merit)))
+        others = [(leader, k) for k in np.flatnonzero(~goal.aside) if k != leader]
+        if goal.above[leader].sum() == len(estimates.models) - 1:
+            names = estimates.models
+            goal = replace(goal, top=None, contrasts=[(names[j], names[k]) for j, k in others])
     functional, unmet = _with_pairs_asked(steps, goal, estimates)
     problem = _problem_of_fit(steps, functional, estimates.scale.factor, newdata, limits)
     if newdata is not None:
@@ -209,7 +212,7 @@ def _with_pairs_asked(steps: FitState, goal: Goal, estimates: Estimates) -> tupl
         weights[j, k] = weights[k, j] = _NEXT_TO_NOTHING
     if unmet:
         functional = BradleyTerry(functional.weights, Graph(edges), weights, functional.apart)
-    return functional, [f"{names[j]} and {names[k]}" for j, k in unmet]
+    return functional, [f"{names[j]} with {names[k]}" for j, k in unmet]
 
 
 def _problem_of_fit(
@@ -305,11 +308,12 @@ def _above(estimates: Estimates, top: int | None, from_scratch: bool) -> NDArray
         return None
     simultaneous = MaxT(estimates.covariance, estimates.description.seed)
     separation = separate(estimates.estimate, simultaneous, estimates.alpha, estimates.sign)
-    first = first_place(estimates.estimate, simultaneous, separation, estimates.sign)
-    if top > 1 or first is None:
-        return separation.above
-    above = np.zeros_like(separation.above)
-    above[first.leader, first.others] = first.p <= first.alpha
+    few = np.isin(estimates.models, estimates.description.models_apart)
+    first = first_place(estimates.estimate, simultaneous, separation, estimates.sign, few)
+    above = separation.above | few
+    if top == 1 and first is not None:
+        above = np.zeros_like(above) | few
+        above[first.leader, first.others] = first.p <= first.alpha
     return above
 
 

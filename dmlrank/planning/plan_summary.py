@@ -203,11 +203,13 @@ def _all_at_once(
 ) -> tuple[str, str]:
     """Say with which power all differences are found at once, and how many labels this takes."""
     (rows, labels), problem, goal = targets, solution.problem, solution.goal
-    names, scores, is_first, best = problem.names, goal.merit, goal.top == 1, int(np.argmax(goal.merit))
+    names, scores, is_first = problem.names, goal.merit, goal.top == 1
     rows = rows * np.sign(rows @ scores)[:, None]
     if is_first:
-        rows = np.eye(len(scores))[best] - np.eye(len(scores))
-        labels = tuple(f"{names[best]} - {name}" for name in names)
+        placed = np.flatnonzero(~goal.aside)
+        best = placed[int(np.argmax(scores[placed]))]
+        rows = np.eye(len(scores))[best] - np.eye(len(scores))[placed]
+        labels = tuple(f"{names[best]} - {names[j]}" for j in placed)
     is_lead = rows @ scores > 0
     rows, labels = rows[is_lead], tuple(labels[j] for j in np.flatnonzero(is_lead))
     leads, covariance = rows @ scores, covariance_of(solution, rows).widened
@@ -218,8 +220,10 @@ def _all_at_once(
     elif len(leads) == 1:
         need, aim = "it needs", "for it"
     if len(leads) > 1 and not (is_first and is_equal.any()):
-        first = f"first place ({names[best]} above all {len(scores) - 1} others at once)"
-        at_once = f", {first if is_first else 'all of them at once'} with power {power:.2f}"
+        what = "all of them at once"
+        if is_first:
+            what = f"first place ({names[best]} above all {len(placed) - 1} others at once)"
+        at_once = f", {what} with power {power:.2f}"
     # In an interdependent problem a search for a budget takes long.
     if ((is_found | is_equal).all() and round(power, 2) >= POWER) or problem.interdependent:
         return at_once, ""

@@ -67,7 +67,7 @@ class Solution:
     @property
     def slack(self) -> bool:
         """Whether a larger budget changes nothing, because every label that adds precision is collected for certain."""
-        return self.multiplier == 0
+        return self.multiplier == 0 and self.expected_cost < (1 - 1e-9) * self.budget
 
     @property
     def smallest_propensity(self) -> float:
@@ -166,7 +166,7 @@ def errors_and_widths(
 ) -> tuple[FloatArray, FloatArray]:
     """Return standard errors of combinations of scores, (J, K), and full widths of their intervals, (J,) each."""
     covariance = covariance_of(solution, rows, uniform=uniform)
-    law = covariance.law(rows @ solution.goal.scores, covariance.std_errors)
+    law = covariance.law(rows @ solution.goal.scores)
     low, high = law.limits(MaxT(covariance).critical(alpha, method))
     return covariance.std_errors, high - low
 

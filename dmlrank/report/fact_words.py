@@ -88,7 +88,6 @@ class Subject:
         # The meaning of labels that are numbers has to be said.
         are_numbers = any(label in ("0", "1", "True", "False") for label, _ in g.labels)
         kind = "labels" if g.outcome_kind == "labels" and not are_numbers else f"{g.outcome_kind} read"
-        _, largest_bias, own_error = g.largest_second_order
         holds = {
             "page": self.on_page,
             "tests of pairs": self.tests is not None and bool(np.isfinite(self.tests.critical)),
@@ -119,7 +118,7 @@ class Subject:
             "second order": bool(g.second_order_by_model),
             "partly removed": g.second_order_treatment == "partly removed",
             "bias in doubt": g.second_order_treatment == "left in"
-            and LARGEST_BIAS["left in"] < abs(largest_bias) <= 2 * own_error,
+            and LARGEST_BIAS["left in"] < abs(g.largest_second_order[1]) <= 2 * g.largest_second_order[2],
             "floored": g.mu_entries > 0,
             "raised": g.means_raised > 0,
             "effective": bool(np.isfinite(g.effective_contexts)),
@@ -176,6 +175,18 @@ WORDS: dict[str, Callable[[Subject], str]] = {
     "of_what": lambda s: "share of wins" if s.results.kind.link == "identity" else "log-odds of a win",
     "order_error": lambda s: fixed_text(s.results.diagnostics.order_effect_error, 3),
     "mean_of_one": lambda s: mean_of_one(s.results, s.level),
+    "why_no_error": lambda s: (
+        "the functional fixes the score" if s.results.fixed.any() else "the estimate does not vary in these data"
+    ),
+    "population": lambda s: (
+        ", each task with the same weight"
+        if s.results.description.equal_tasks
+        else ", weighted as the data say" * s.results.description.weighted
+    ),
+    "jointly_by": lambda s: (
+        f"{interval_method(s.results)}{s.level.bootstrap_words}, critical value {s.level.critical:.2f}"
+    ),
+    "tests_of_ranks": lambda s: "Holm's tests at all looks" if s.results.looks else "step-down tests",
 }
 
 
@@ -229,12 +240,6 @@ def without_error(s: Subject) -> str:
     return ", ".join(name for name, error in zip(s.results.names, errors, strict=True) if not error > 0)
 
 
-def why_no_error(s: Subject) -> str:
-    """Say why scores have no standard error."""
-    fixed = s.results.fixed.any()
-    return "the functional fixes the score" if fixed else "the estimate does not vary in these data"
-
-
 def n_dropped(s: Subject) -> str:
     """Return the rows, or prompts, that are dropped."""
     n = s.results.description.n_dropped
@@ -286,12 +291,6 @@ def source(s: Subject) -> str:
     """Return where propensities come from."""
     given = s.results.description.propensity
     return _PROPENSITIES.get(given, given).format_map(s)
-
-
-def population(s: Subject) -> str:
-    """Return what a sample is weighted by."""
-    d = s.results.description
-    return ", each task with the same weight" if d.equal_tasks else ", weighted as the data say" * d.weighted
 
 
 def n_clusters(s: Subject) -> str:
@@ -501,16 +500,6 @@ def opponents(s: Subject) -> str:
     unadjusted = ", without the adjustment for style" if e.style else ""
     ties = e.description.tie_weights
     return f"{averaged}{unadjusted}{f'; a tie counts {tie_weight(ties)}' if ties else ''}"
-
-
-def jointly_by(s: Subject) -> str:
-    """Return how intervals of scores hold at the same time, for statisticians."""
-    return f"{interval_method(s.results)}{s.level.bootstrap_words}, critical value {s.level.critical:.2f}"
-
-
-def tests_of_ranks(s: Subject) -> str:
-    """Name the tests from which rank sets come."""
-    return "Holm's tests at all looks" if s.results.looks else "step-down tests"
 
 
 def tests_of_pairs(s: Subject) -> str:

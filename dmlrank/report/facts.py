@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..fit.estimates import Estimates
-from ..tables.display_text import inert, isolated, wrapped
+from ..tables.display_text import isolated, wrapped
 from .fact_words import Subject
 from .phrases import SummaryLevel, as_sentence
 
@@ -319,7 +319,7 @@ def explanation_text(results: Estimates, level: SummaryLevel, in_short: Sequence
     for title, paragraphs in (*sections, ("The fit in short", [f"{label} {value}" for label, value in in_short])):
         lines.append(title)
         for text in paragraphs:
-            lines += wrapped("  " + isolated(inert(text)), 78, "  ")
+            lines += wrapped("  " + isolated(text), 78, "  ")
         lines.append("")
     return "\n".join(lines).rstrip()
 

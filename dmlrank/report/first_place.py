@@ -30,9 +30,8 @@ class Race:
 
     first: The test.
     leader, rival: The leader, and the best model that may be first as well, or else the second one.
-    named: The models that a sentence names as those that may be first, too.
-    thin: Votes of models with few votes that may be first.
-    few: Models that may be first and have few votes or prompts.
+    named: The models that may be first, too.
+    unplaced: Sentence about models that have too few votes or prompts to be placed; empty where there are none.
     several: A sentence about names that are probably of one model; empty where there are none.
     untold: Why the data do not say who is first; empty where the test says it.
     """
@@ -43,8 +42,7 @@ class Race:
     leader: str
     rival: str
     named: list[str]
-    thin: dict[str, int]
-    few: list[str]
+    unplaced: str
     several: str
     untold: str
 
@@ -64,6 +62,8 @@ class Race:
         several = f"{self.several} ".lstrip()
         if first.decided:
             shown = f"{test}: P {p_value_clause(float(first.p.max()))}"
+            if self.unplaced:
+                return f"{several}Of the models with enough votes {leader} is first ({shown}). {self.unplaced}"
             if first.separated.all():
                 return f"{several}First place is decided: {leader} is first ({shown})."
             worst = int(rank_bounds(self.level.separation.above)[1][first.leader]) if self.level.separation else 0
@@ -72,22 +72,15 @@ class Race:
                 f"allows for questions about all {self.n_pairs:,} pairs of models at once."
             )
         equal = [models[k] for k in first.others[first.difference == 0]]
-        leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
+        leads = "of the models with enough votes " * bool(self.unplaced)
+        leads += f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
         others = "each of the other models" if len(p_values) > 1 else "the other model"
         is_nobody_out = bool((first.p > first.alpha).all())
         who = others if is_nobody_out else some_of(self.named)
         p = max(p_values[name] for name in (p_values if is_nobody_out else self.named))
         shown = f"{test}: P {p_value_clause(p)}"
         said = f"{several}First place is not decided: {leads}, but {who} may be first, too ({shown})."
-        unknown = [name for name in self.few if name not in self.thin]
-        if unknown and self.named != self.few and not is_nobody_out:
-            said += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
-        if thin := {name: self.thin[name] for name in self.few if name in self.thin}:
-            most, is_one = max(thin.values()), len(thin) == 1
-            votes = f"{'' if is_one else 'at most '}{counted(most, self.results.counts)}{'' if is_one else ' each'}"
-            said += f" With {votes} this stays open for {some_of([*thin])}; "
-            said += f"{_without(self.results, thin)} ranks the others."
-        return said
+        return f"{said} {self.unplaced}".rstrip()
 
     @property
     def order_of_lead(self) -> str:
@@ -105,14 +98,14 @@ class Race:
         """Say by how much the leader is above the best model that may be first as well, or else the second one."""
         results, first, place = self.results, self.first, self.first.rival
         leader, rival, confidence = self.leader, self.rival, self.level.confidence
-        gap, ends = float(first.difference[place]), results.inside(np.array([first.low[place], first.high[place]]))
+        gap, ends = float(first.difference[place]), (first.low[place], first.high[place])
         digits = decimals(first.std_error[[place]], fewest=fewest_decimals(results.scale.natural))
         score = float(results.estimate[first.leader])
         is_share = results.scale.natural and bool(((results.estimate >= 0) & (results.estimate <= 1)).all())
         texts = [fixed_text(number, digits) for number in (gap, *ends)]
         if is_share and results.functional == "borda":
             digits = max(digits - 2, 0)
-            own, *texts = (fixed_text(100 * number, digits) for number in (score, gap, *np.clip(ends, -1, 1)))
+            own, *texts = (fixed_text(100 * number, digits) for number in (score, gap, *ends))
             opponents = (
                 f"the other model{'s' * (len(results.models) > 2)}" if results.graph.complete else "its opponents"
             )
@@ -139,13 +132,8 @@ class Race:
             return "", ""
         if results.looks:
             return "A later look may decide it.", ""
-        is_few = np.isin(np.array(results.models)[first.others], self.few)
         is_short, times = first.p > first.alpha, first.times_more(POWER)
-        aside, are_too_few = "", _are_too_few(results)
-        if not are_too_few and 0 < (of_others := first.times_more(POWER, ~is_few)) < times:
-            names = [results.models[k] for k in first.others[is_short & is_few]]
-            aside = f"; this leaves aside {some_of(names)}, on which more votes are missing"
-            is_short, times = is_short & ~is_few, of_others
+        are_too_few = _are_too_few(results)
         wanted = data_wanted(results, times)
         if not wanted:
             return "", ""
@@ -164,7 +152,7 @@ class Race:
             return f"{wanted}{supposed}; only {who} need {needed}.", f"{smaller}."
         drawn = ", with pairs drawn as so far" * (results.counts == "vote" and "in all" in wanted)
         if not is_targeted or not 0 < 2 * involved < n_used:
-            return f"{wanted}{supposed}{drawn}{aside}.", f"{smaller}." if smaller else ""
+            return f"{wanted}{supposed}{drawn}.", f"{smaller}." if smaller else ""
         closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
         further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
         new, what = ", on new prompts," * bool(d.context and n_used > d.n_contexts), "independent votes"
@@ -173,7 +161,7 @@ class Race:
             what, new = "votes", f"{new or ','} from {number:,.15g} further values of the column {d.clusters[0]!r},"
         return (
             f"About {further:,} more {what} on pairs with the leader or {closest}{new} would decide it with "
-            f"{100 * POWER:.0f} % chance{supposed}{aside}.",
+            f"{100 * POWER:.0f} % chance{supposed}.",
             f"{smaller}. With pairs drawn as so far, it takes {wanted[0].lower()}{wanted[1:].partition(' would')[0]}.",
         )
 
@@ -196,20 +184,18 @@ def headline(results: Estimates, level: SummaryLevel) -> str:
     if race is None or level.separation is None:
         return ""
     if race.untold:
-        why = "one of the first models has several names"
-        if race.thin:
-            why = f"too few {results.counts}s of {some_of([*race.thin])}"
-        return f"It is not decided who is first: {why}."
+        return "It is not decided who is first: one of the first models has several names."
+    unplaced, of = race.first.unplaced, "Of the models with enough votes, " * bool(race.unplaced)
     ranked = np.argsort(-results.merit, kind="stable")
     best = rank_bounds(level.separation.above)[0]
-    first = [results.models[j] for j in ranked if best[j] == 1 and not results.is_unseen[j]]
+    first = [results.models[j] for j in ranked if best[j] == 1 and not results.is_unseen[j] and j not in unplaced]
     if len(first) == 1:
-        return f"{first[0]} is first."
+        return f"{of}{first[0]} is first."
     if len(first) == len(ranked):
         return f"Not shown which is best: {'both' if len(first) == 2 else f'all {len(first):,} models'} may be first."
     if len(first) <= MOST_TIED:
-        return f"{enumerated(first)} are tied for first."
-    best_of_all, tied = results.models[ranked[0]], f"{len(first):,} of {len(ranked):,} models"
+        return f"{of}{enumerated(first)} are tied for first."
+    best_of_all, tied = race.leader, f"{len(first):,} of {len(ranked):,} models"
     return f"{best_of_all} has the {results.best_end} score, but {tied} are tied for first."
 
 
@@ -220,31 +206,29 @@ def race_of(results: Estimates, level: SummaryLevel) -> Race | None:
         return None
     leader, others = models[first.leader], [models[k] for k in first.others]
     tied = {models[k] for k in first.others[~first.separated]}
-    # Models that no test puts below another one may be first.
-    may_lead = {leader, *(models[k] for k in first.others if not separation.above[:, k].any())}
-    thin = {name: n for name, n in models_with_few_votes(results).items() if name in may_lead}
     is_open = [name for name, p in zip(others, first.p, strict=True) if not p <= first.alpha]
-    few = [name for name in is_open if name in thin or name in results.diagnostics.models_with_few_prompts]
     alike, several = _models_of_several_names(results)
     untold = ""
     if not alike.isdisjoint({leader, *tied}):
         untold = f"{several} This fit does not say who is first, because one of the first models has several names."
-    elif not first.decided and leader in thin:
-        best = next(models[j] for j in np.argsort(-results.merit, kind="stable") if models[j] not in thin)
-        untold = (
-            f"First place is not decided: the {results.counts}s of {some_of([*thin])} (at most {max(thin.values()):,}) "
-            f"do not show who is first. Of the others {best} has the {results.best_end} score; "
-            f"{_without(results, thin)} ranks them."
-        )
-    named = [name for name in is_open if name not in few] or few
-    return Race(results, level, first, leader, others[first.rival], named, thin, few, several, untold)
+    unplaced = _unplaced(results, [models[k] for k in first.unplaced])
+    return Race(results, level, first, leader, others[first.rival], is_open, unplaced, several, untold)
 
 
-def _without(results: Estimates, thin: dict[str, int]) -> str:
-    """Return the fit that leaves out the models with few votes."""
+def _unplaced(results: Estimates, names: list[str]) -> str:
+    """Say which models have too few votes to be placed, and what ranks the others."""
+    if not names:
+        return ""
+    votes = models_with_few_votes(results)
+    numbers = {name: counted(votes[name], results.counts) for name in names if name in votes}
+    said = some_of([f"{name} ({numbers[name]})" if name in numbers else name for name in names])
+    what = f"{results.counts}s" if numbers else "prompts"
+    said = f"{said} {'has' if len(names) == 1 else 'have'} too few {what} to be placed"
+    if not numbers:
+        return f"{said}."
     # Votes against models that are left out counted for min_votes=, too, and are not known here.
-    more = max(thin.values()) + 1 if not results.diagnostics.models_dropped else " of a larger number"
-    return f"a fit with pairs=Pairs(min_votes={more})"
+    more = max(votes[name] for name in numbers) + 1 if not results.diagnostics.models_dropped else "..."
+    return f"{said}; res.update(min_votes={more}) ranks the others."
 
 
 def _models_of_several_names(results: Estimates) -> tuple[set[str], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..inference.wald import WaldTestResults
 from ..tables.display_text import decimals, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
 from .fact_words import slope_sentences
-from .phrases import as_sentence, counted, first_of
+from .phrases import as_sentence, counted, first_of, some_of
 
 # Labelled prompts or clusters that a group needs for each free score before the law of the test of equality holds: with
 # 25, a 5 % test by chi-squared rejects true hypotheses in up to 8 % of simulations (docs/groups.md), with 3 the test of
@@ -34,19 +34,41 @@ def unseen_models(e: Estimates) -> list[str]:
     return [name for name, is_unseen in zip(e.models, e.is_unseen, strict=True) if is_unseen]
 
 
+def in_joint_tests(names: Sequence[str], estimates: Iterable[Estimates]) -> list[str]:
+    """Return the models of joint tests; all where fewer than two would be left.
+
+    A covariance says too little of models with few votes: those that are apart, whose intervals are in doubt, or that
+    have no vote in a group.
+    """
+    few = {
+        name
+        for e in estimates
+        for name in (*e.description.models_apart, *e.diagnostics.doubtful_models, *unseen_models(e))
+    }
+    kept = [name for name in names if name not in few]
+    return kept if len(kept) > 1 else [*names]
+
+
+def without_clause(names: Sequence[str], tested: Sequence[str]) -> str:
+    """Say in brackets which models a joint test leaves out; nothing where there are none."""
+    left_out = [name for name in names if name not in tested]
+    return f" (without {some_of(left_out)}: too few votes)" if left_out else ""
+
+
 def equality_note(fit: Estimates, groups: Mapping[str, Estimates], equality: WaldTestResults | str) -> str:
     """Return the test that all models have the same scores in every group, with a caution where groups are small."""
     if isinstance(equality, str):
         return f"There is no test of equal scores in all groups: {equality}."
     what = "every model has the same score in all groups"
-    hardness = ""
+    hardness, without = "", without_clause(fit.models, in_joint_tests(fit.models, groups.values()))
     if fit.are_means:
         what = "differences between models are the same in all groups (each model's score less the mean score of all "
         what += "models)"
         hardness = " Whether the prompts of some groups are harder for all models is another question, and not tested."
     note = (
-        f'Test that {what}: {equality.figures}, P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model '
-        f"at a time, adjusted for all models by Holm's method.{hardness}"
+        f"Test that {what}{without}: {equality.figures}, P {p_value_clause(float(equality.pvalue))}. "
+        f'"P equal" tests one model at a time, '
+        f"adjusted for all models by Holm's method.{hardness}"
     )
     sizes = {name: independent_prompts(e) for name, e in groups.items()}
     smallest = min(sizes, key=sizes.__getitem__)

@@ -24,9 +24,9 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds
 from ..inference.score_limits import FEW_UNITS
 from ..inference.simultaneous import PairTests
-from ..tables.display_text import printable, quoted, undirected
+from ..tables.display_text import inert, printable, undirected
 from ..tables.summary_table import Summary
-from .fact_words import Subject, better_words, jointly_by, measure, score_head, score_words, tests_of_pairs
+from .fact_words import Subject, better_words, measure, score_head, score_words
 from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
 from .first_place import MOST_TIED, headline
 from .fit_summary import fit_facts, leaderboard_columns, score_digits
@@ -412,7 +412,7 @@ def _overview(summary: Summary) -> Mapping[str, object]:
         "heads": [(head.replace("adj. P", "P of all rows at once"), span) for head, span in summary.columns],
         "rows": [
             [
-                (quoted(row[0]), "", ""),
+                (inert(row[0]), "", ""),
                 *(
                     (_HYPHEN.sub("\u2212", cell), key := _sort_key(cell), "" if key or not cell else "l")
                     for cell in row[1:]
@@ -486,8 +486,8 @@ def board_data(board: Board) -> dict[str, object]:
         packed = {name: tests[of].astype("<f4") for name, of in names.items()}
         packed |= {"separated": np.packbits(separated, bitorder="little")}
         data["method"] = (
-            f"Intervals of scores hold jointly ({jointly_by(subject)}). Intervals and p-values of differences hold for "
-            f"all pairs ({tests_of_pairs(subject)}."
+            f"Intervals of scores hold jointly ({subject['jointly_by']}). Intervals and p-values of differences hold "
+            f"for all pairs ({subject['tests_of_pairs']}."
         )
         data["pairs"] = {
             "count": len(board.paired),

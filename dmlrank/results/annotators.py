@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from ..data.arrays import BoolArray
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names, count_copies, require_columns, take_columns
+from ..data.frames import column_names, count_copies, take_columns
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
+from ..data.read_votes import full_column
 from ..estimation.influence import StackedInfluence
 from ..estimation.joint_influence import side_by_side
 from ..exceptions import DataError, listed
@@ -64,6 +65,7 @@ class AnnotatorReport(TitledTable, Generic[Result]):
     without: Result | None
     test: WaldTestResults | None
     alpha: float
+    by_prompt: bool
 
     def _table(self) -> Summary:
         rows = tuple(
@@ -76,9 +78,9 @@ class AnnotatorReport(TitledTable, Generic[Result]):
                 *("" if np.isnan(share) else fixed_text(share, 2) for share in (agreement, chance)),
                 *("" if np.isnan(p) else p_value_text(p) for p in p_values),
             )
-            for name, (votes, first, tie, repeats, pairs, agreement, chance, *p_values) in zip(
-                self.frame.index, self.frame.to_numpy(dtype=float), strict=True
-            )
+            for name, votes, first, tie, repeats, pairs, agreement, chance, *p_values in self.frame.sort_values(
+                ["p_others", "p_chance"], ascending=[True, False], kind="stable"
+            ).itertuples(name=None)
         )
         columns = tuple((head, 1) for head in _HEADS)
         return Summary("Annotators", (), columns, rows, tuple(self._notes()), row_head="annotator")
@@ -98,11 +100,13 @@ class AnnotatorReport(TitledTable, Generic[Result]):
         if self.n_copies:
             notes.append(f"{counted(self.n_copies, 'row')} with other identifiers equal an earlier row in all else.")
         level = f"{100 * self.alpha:g} %"
+        of_prompts = "" if self.by_prompt else " of models, whatever the prompt (the fit has no context=),"
         return [
             *notes,
-            '"agree" is the share of decided pairs on which the annotator sides with most of the others, "chance" what '
-            "the same answers would have in any order. P values are exact and adjusted, so that on average at most "
-            f"{level} of those who are named are named wrongly.",
+            f'"agree" is the share of decided pairs{of_prompts} on which the annotator sides with most of the others, '
+            '"chance" what the same answers would have in any order. P others tests that an annotator agrees as the '
+            "others do, P chance that the answers have nothing to do with the pairs. Both are exact and adjusted, so "
+            f"that on average at most {level} of those who are named are named wrongly.",
         ]
 
 
@@ -111,18 +115,17 @@ def annotators_of(
 ) -> AnnotatorReport[Result]:
     """Return the report that :meth:`RankResults.annotators` documents; ``refit`` fits other rows."""
     data, options, source = steps.data, steps.options, steps.source
-    require_columns([column], column_names(source.data), "annotators()")
-    taken = take_columns(source.data, [column])[column]
-    names, who = np.unique(taken.iloc[data.row_index[data.vote_row]].astype(str).to_numpy(), return_inverse=True)
+    row_code, values = full_column(data, source.data, column, "annotators()")
+    voting, who = np.unique(row_code[data.vote_row], return_inverse=True)
+    names = values[voting]
     if len(names) < 2:
         raise DataError(f"annotators({column!r}): the column names one annotator, and agreement needs two")
     cells, cell = data.cells, data.vote_cell
+    shown, second = (side[cell] for side in cells.in_display_order)
+    low, high = np.minimum(shown, second), np.maximum(shown, second)
     # In votes for the answer that was shown first, and for the model with the smaller number.
-    of_first = np.where(cells.flipped[cell], 1, 0)
-    win = data.vote_y[np.arange(len(cell)), of_first] - data.vote_y[np.arange(len(cell)), 1 - of_first]
-    shown_first = np.where(cells.flipped, cells.second, cells.first)[cell]
-    low, high = np.minimum(cells.first, cells.second)[cell], np.maximum(cells.first, cells.second)[cell]
-    sign = np.where(shown_first == low, 1.0, -1.0)
+    win = np.where(cells.flipped[cell], -1, 1) * (data.vote_y[:, 0] - data.vote_y[:, 1])
+    sign = np.where(shown == low, 1.0, -1.0)
     pair = low * data.n_items + high + (cells.context[cell] * data.n_items**2 if options.context else 0)
     item = np.unique(pair, return_inverse=True)[1]
     # One answer of an annotator to a pair.
@@ -162,13 +165,14 @@ def annotators_of(
     if near:
         outcomes = list(parse_formula(source.formula).outcomes)
         rows = take_columns(source.data, column_names(source.data))
-        rows[outcomes] = rows[outcomes].astype(object).mask(rows[column].astype(str).isin(near))
+        is_near_row = np.isin(np.arange(len(rows)), data.row_index[np.isin(values[row_code], near)])
+        rows[outcomes] = rows[outcomes].astype(object).mask(pd.Series(is_near_row, rows.index))
         without, other = refit(rows)
         test = _test_same(steps, other) if other.data.items == data.items else None
     same = _same_answers(names, by, about, said, fewest=_FEWEST_COMMON if options.context else n_items + 1)
     named = [name for name in column_names(source.data) if name not in (column, *options.context)]
     n_copies = count_copies(take_columns(source.data, named), parse_formula(source.formula).outcomes)
-    return AnnotatorReport(frame, near, same, n_copies, without, test, alpha)
+    return AnnotatorReport(frame, near, same, n_copies, without, test, alpha, bool(options.context))
 
 
 def _test_same(steps: FitState, other: FitState) -> WaldTestResults:

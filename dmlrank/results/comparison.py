@@ -17,16 +17,24 @@ from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode, similar_names
 from ..data.graph import Graph, VoteCounts, losses_clause
+from ..data.hypotheses import LinearHypothesis
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
 from ..inference.ranks import rank_bounds, rank_changes, ranks_of
 from ..inference.simultaneous import separate
-from ..inference.wald import WaldTestResults
+from ..inference.wald import WaldTestResults, wald_test
 from ..options import METHODS
 from ..report.fact_words import score_words
 from ..report.fit_summary import ShownModels, choose_models, rank_set_text
-from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, move_sentence, reversal_note
+from ..report.joint_tables import (
+    CHANGES_NAMED,
+    arrival_sentences,
+    in_joint_tests,
+    move_sentence,
+    reversal_note,
+    without_clause,
+)
 from ..report.phrases import (
     as_sentence,
     counted,
@@ -195,6 +203,8 @@ class Comparison(JointBoards):
     def test_unchanged(self) -> WaldTestResults:
         """Test by one Wald test that no model's score differs between the results.
 
+        Models that are apart or whose intervals a warning of a fit calls too short are left out.
+
         Returns
         -------
         WaldTestResults
@@ -208,7 +218,21 @@ class Comparison(JointBoards):
         HypothesisError
             If there are too few clusters for so many restrictions.
         """
-        return self._changes().joint.test_zero()
+        return self._test_unchanged(self._changes().joint)[0]
+
+    def _test_unchanged(self, changes: JointEstimates) -> tuple[WaldTestResults, str]:
+        """Return the test that changes are zero, and which models it leaves out."""
+        shared = list(dict.fromkeys(changes.index.get_level_values("model")))
+        tested = in_joint_tests(shared, [result.estimates for result in self.as_given or self.results])
+        if tested == shared:
+            return changes.test_zero(), ""
+        # The level of scores may rest on the models that are left out.
+        is_tested = np.isin(shared, tested)
+        centred = (np.eye(len(shared)) - is_tested / len(tested))[is_tested]
+        matrix = np.asarray(np.kron(np.eye(len(self.results) - 1), centred), dtype=np.float64)
+        labels = tuple(np.array(changes.names)[changes.index.get_level_values("model").isin(tested)].tolist())
+        hypothesis = LinearHypothesis(matrix, np.zeros(len(matrix)), labels)
+        return wald_test(changes, hypothesis), without_clause(shared, tested)
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per result and model with score, standard error and rank.
@@ -404,8 +428,8 @@ class Comparison(JointBoards):
         except OptionError as error:
             return [f"There are no tests of changes of scores. {as_sentence(str(error))}"]
         try:
-            test = changes.joint.test_zero()
-            joint = f"Test that no score differs from {self.names[0]!r}: {test.figures}, "
+            test, without = self._test_unchanged(changes.joint)
+            joint = f"Test that no score differs from {self.names[0]!r}{without}: {test.figures}, "
             joint += f"P {p_value_clause(float(test.pvalue))}."
         except HypothesisError as error:
             joint = f"There is no joint test of all changes: {error}."

@@ -11,16 +11,17 @@ import pandas as pd
 from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
 from ..data.arrays import AnyArray, FloatArray, IntArray
 from ..data.derived_pairs import DerivedPairs
-from ..data.frames import require_columns
 from ..data.hypotheses import HypothesisLike
 from ..data.outcomes import exchange_wins
-from ..data.read_votes import with_columns
-from ..estimation.influence import blocks_by_group, mean_influence, unit_sums
-from ..estimation.one_step import one_step
-from ..exceptions import DataError, DmlrankError, OptionError
+from ..data.preferences import PreferenceData
+from ..data.read_votes import full_column
+from ..estimation.influence import InfluenceBlocks, blocks_by_group, unit_sums
+from ..estimation.one_step import Residuals, one_step
+from ..exceptions import DmlrankError, OptionError
 from ..fit.estimates import Estimates
 from ..fit.method import run
-from ..fit.state import FitState
+from ..fit.state import FitState, Repetition
+from ..functionals import Functional
 from ..tables.summary_table import Summary
 from .requirements import TitledTable
 from .sensitivity_results import free_contrasts, ranking_of
@@ -98,12 +99,7 @@ def _units_of(state: FitState, unit: str, flip: bool) -> _Units:
     elif unit == "context":
         code, identifiers = np.arange(data.n_contexts), data.context_ids
     else:
-        require_columns([unit], data.columns.available, "unit=", words=("context", "vote"))
-        columns = with_columns(data, state.source.data, [unit]).columns
-        code, names = columns.sorted_codes(unit), columns.texts(unit)
-        if n_empty := int((code < 0).sum()):
-            raise DataError(f"unit={unit!r}: the column is empty in {n_empty} rows; fill them, or give another unit")
-        identifiers = np.asarray(names, dtype=object)[np.unique(code, return_index=True)[1]]
+        code, identifiers = full_column(data, state.source.data, unit, f"unit={unit!r}", ("context", "vote"))
         are_votes = data.varying_context(code) is not None
         code = code[data.vote_row if are_votes else data.first_row]
     if flip and not are_votes:
@@ -126,10 +122,20 @@ def _units_of(state: FitState, unit: str, flip: bool) -> _Units:
     others = exchange_wins(blocks.entry_y, np.ones(len(blocks.entry_y), dtype=bool))
     weight, effect = state.units.weights(data), np.zeros(())
     for given, sign in ((blocks, 1.0), (replace(blocks, entry_y=others), -1.0))[: 1 + flip]:
-        steps = [one_step({"target": functional}, data, r.nuisances, given, weight) for r in state.repetitions]
-        effect = effect + sign * mean_influence([step.target.by_context() for step in steps]).correction
+        corrections = [_corrections(functional, data, r, given, weight) for r in state.repetitions]
+        effect = effect + sign * np.mean(corrections, axis=0)
     effect = unit_sums((weight[blocks.context, None] * effect)[owner >= 0], owner[owner >= 0])
     return _Units(code, identifiers[present], effect, 0 * effect[:, 0], "flipped labels" if flip else "dropped labels")
+
+
+def _corrections(
+    functional: Functional, data: PreferenceData, first: Repetition, blocks: InfluenceBlocks, weight: FloatArray
+) -> FloatArray:
+    """Return the corrections of the scores by block, (q, d)."""
+    if not functional.pair_local:
+        return one_step({"target": functional}, data, first.nuisances, blocks, weight).target.by_context().correction
+    residuals = Residuals.of(data, first.nuisances, blocks, first.one_step_result.cell_mu)
+    return residuals.corrections(functional, data, len(blocks.context))
 
 
 class _Search(NamedTuple):
@@ -184,20 +190,19 @@ class _Search(NamedTuple):
         return float(sum(weight * found.get(name, np.nan) for name, weight in weights.items() if weight))
 
     def answer(self) -> tuple[IntArray | None, float, bool]:
-        """Return the fewest units that turned the result, else the last that did not, and the estimate without them."""
+        """Return the first units whose refit turned the result, else the last that did not, and the estimate then."""
         number, order, moved = self.predicted()
-        best, after, has_turned, failed, most = 0, self.before, False, 0, len(order) // 2
+        chosen, after = None, self.before
         for _ in range(_REFITS):
-            if not failed < number <= most:
+            if number > len(order) // 2:
                 break
-            found = self.refit(order[:number])
-            turns = self.side * (found - self.value) < 0
-            failed, most = (failed, number - 1) if turns else (number, most)
-            if turns or not has_turned:
-                best, after, has_turned = number, found, turns
-            ratio = self.side * (self.before - found) / moved[number - 1]
-            number = max(self.predicted(ratio, number)[0], failed + 1 if has_turned else int(_GROWTH * failed) + 1)
-        return (order[:best] if best else None), after, has_turned
+            chosen = order[:number]
+            after = self.refit(chosen)
+            if self.side * (after - self.value) < 0:
+                return chosen, after, True
+            ratio = self.side * (self.before - after) / moved[number - 1]
+            number = max(self.predicted(ratio, number)[0], int(_GROWTH * number) + 1)
+        return chosen, after, False
 
 
 @one_thread()

@@ -28,7 +28,15 @@ from ..plotting.theme import level_words, models_words
 from ..report.fact_words import score_head
 from ..report.first_place import headline
 from ..report.fit_summary import covariance_words, rows_to_show
-from ..report.joint_tables import OVERALL, equality_note, independent_prompts, reversal_note, unseen_models
+from ..report.joint_tables import (
+    OVERALL,
+    equality_note,
+    in_joint_tests,
+    independent_prompts,
+    reversal_note,
+    unseen_models,
+    without_clause,
+)
 from ..report.phrases import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
 from ..report.render_page import Board
 from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
@@ -159,7 +167,8 @@ class GroupResults(JointBoards, Generic[Result]):
         Parameters
         ----------
         models : sequence of str, optional
-            The models whose scores are compared; all when None.
+            The models whose scores are compared. When None, all but those with few votes: models that are apart, that
+            have no vote in a group, or whose intervals a warning of the fit calls too short.
 
         Returns
         -------
@@ -183,7 +192,8 @@ class GroupResults(JointBoards, Generic[Result]):
         with 5 groups of 50 prompts, where chi-squared would reject in 19 % (docs/groups.md). :meth:`equal_by_model`
         tests fewer restrictions at once.
         """
-        places, n_groups = places_of(self.models, models), len(self)
+        tested = in_joint_tests(self.models, self.of_groups.values()) if models is None else models
+        places, n_groups = places_of(self.models, tested), len(self)
         if n_groups < 2:
             raise OptionError(
                 f"{self.variable} has one group only, {self.groups[0]!r}, so that no groups can be compared"
@@ -237,7 +247,8 @@ class GroupResults(JointBoards, Generic[Result]):
         -------
         DataFrame
             A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm``, which is adjusted for all models by
-            Holm's method. NaN where a score does not vary, or where the model has no vote in one of the groups.
+            Holm's method. NaN where a score does not vary, where the model has no vote in one of the groups, or where a
+            warning of the fit calls its interval too short.
         """
         maps, covariance = np.kron(np.eye(len(self)), self._compared), self._covariance_between.matrix
         # A row of indices per group, a column per model.
@@ -254,7 +265,8 @@ class GroupResults(JointBoards, Generic[Result]):
         frame = frame.assign(df=frame["df"].astype(int), p_holm=adjusted)
         # Holm's method counts these models, too, so that no p-value depends on them otherwise.
         is_unseen = self._is_unseen.reshape(len(self), -1).any(axis=0)
-        frame.loc[is_unseen, ["statistic", "p_value", "p_holm"]] = np.nan
+        in_doubt = frame.index.isin(self.estimates.diagnostics.doubtful_models)
+        frame.loc[is_unseen | in_doubt, ["statistic", "p_value", "p_holm"]] = np.nan
         return frame
 
     def reversals(self) -> pd.DataFrame:
@@ -329,7 +341,7 @@ class GroupResults(JointBoards, Generic[Result]):
         heads, unseen = ["all", *groups], {name: unseen_models(e) for name, e in groups.items()}
         if len(groups) > 1:
             p_equal = self.equal_by_model()["p_holm"].items()
-            without = set(chain(*unseen.values()))
+            without = {*chain(*unseen.values()), *fit.diagnostics.doubtful_models}
             columns.append(["-" if model in without else p_value_text(p) for model, p in p_equal])
             heads.append("P equal")
         rows = tuple((fit.models[j], *(column[j] for column in columns)) for j in shown.places)
@@ -357,8 +369,8 @@ class GroupResults(JointBoards, Generic[Result]):
         if absent := "; ".join(f"{name} ({', '.join(some)})" for name, some in unseen.items() if some):
             notes.append(
                 f"Some models have no vote in a group and no score there (-): {absent}. A score would be a prediction "
-                f"of the outcome model that no vote corrects, with too short an interval. The test of all scores uses "
-                f"these predictions; the other models' p-values are adjusted for all models."
+                f"of the outcome model that no vote corrects, with too short an interval. P-values are adjusted for "
+                f"all models."
             )
         if without_pair := ", ".join(name for name, e in groups.items() if e.description.smallest_pair == 0):
             notes.append(
@@ -539,11 +551,13 @@ class Projection(JointResults, ModelTable):
         null = np.zeros((len(self.coefficients), len(self.models)))
         if self.design.constant:
             null[0] = np.nan if self.estimates.neutral is None else self.estimates.neutral
-        z = self.joint.covariance.law(self.joint.estimate, self.joint.covariance.std_errors).statistics(null.ravel())
+        z = self.joint.covariance.law(self.joint.estimate).statistics(null.ravel())
         return self._tidy(z, alpha, method)
 
     def test_terms(self) -> pd.DataFrame:
         """Test for every term of the formula, by a Wald test, that no model's scores vary with the term.
+
+        Models that are apart or whose intervals a warning of the fit calls too short are left out.
 
         Returns
         -------
@@ -552,12 +566,14 @@ class Projection(JointResults, ModelTable):
             where a term cannot be tested, for example because there are fewer clusters than restrictions.
         """
         rows, joint, n_models = {}, self.joint, len(self.models)
+        tested = places_of(self.models, in_joint_tests(self.models, [self.estimates]))
         for term, columns in self.design.terms:
+            places = [column * n_models + j for column in columns for j in tested]
             try:
-                test = joint.test_zero([column * n_models + j for column in columns for j in range(n_models)])
+                test = joint.test_zero(places)
                 rows[term] = (float(test.statistic), test.rank, float(test.pvalue))
             except HypothesisError:
-                rows[term] = (np.nan, len(columns) * joint.covariance.basis.shape[1] // len(self.coefficients), np.nan)
+                rows[term] = (np.nan, np.linalg.matrix_rank(joint.covariance.basis[places]), np.nan)
         return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", "df", "p_value"])
 
     def bands(
@@ -656,7 +672,9 @@ class Projection(JointResults, ModelTable):
             else f"{name}: cannot be tested ({df:g} restrictions)"
             for name, statistic, df, p in numbers
         )
-        tested = f"Tests of the terms (hypothesis: no model's score varies with the term): {tests}." if tests else ""
+        without = without_clause(self.models, in_joint_tests(self.models, [fit]))
+        tested = f"Tests of the terms{without} (hypothesis: no model's score varies with the term): {tests}."
+        tested *= bool(tests)
         notes = (meaning, *filter(None, [tested, as_sentence(self.joint.covariance.note)]), *doubt_note(fit))
         return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes).with_notes(
             shown.note("Sums of coefficients and tests of terms")

@@ -27,7 +27,7 @@ from ..fit.fit_covariance import clustered_covariance, shares_of
 from ..fit.linear_map import Functions, Groups, in_unit, linear_map
 from ..fit.post_estimation import GroupScores, scores_at, scores_in_groups, scores_of_contexts
 from ..fit.state import FitState, StyleEstimates
-from ..inference.covariance import clip_to_limits, joint_shares
+from ..inference.covariance import clip_to_limits
 from ..inference.score_limits import UNBOUNDED, CombinedMeans, MeanScores
 from ..report.joint_tables import independent_prompts, unseen_models
 from .context_variables import ContextGroups, read_design, read_groups, read_overlapping_groups
@@ -88,10 +88,7 @@ def scores_by_group(
     if scores:
         plugin = scale.of(np.mean([one.plugin for one in scores], axis=0))
     parts = _without_scores(estimates, steps, groups, influence, plugin.reshape(len(groups.names), -1))
-    df, means = min(part.covariance.df for part in parts), None
-    if steps.estimator is MEANS:
-        means = CombinedMeans(_means_by_group(steps, groups.members), scale.factor * np.eye(len(influence.estimate)))
-    covariance = replace(covariance, df=df, means=means)
+    means = _means_by_group(steps, groups.members, scale) if steps.estimator is MEANS else [None] * len(parts)
     estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
     index = pd.MultiIndex.from_product([groups.names, estimates.models], names=["group", "model"])
     of_groups = dict[str, Estimates]()
@@ -106,11 +103,11 @@ def scores_by_group(
             n_clusters=part.covariance.n_clusters,
             df=part.covariance.df,
             of_scores=None if covariance.of_scores is None else covariance.of_scores[place],
-            means=None if covariance.means is None else covariance.means.only(number, place),
+            means=means[number],
         )
         own = replace(own, shares=shares_of(steps, influence.part(number), own, estimates.limits))
         of_groups[name] = replace(part, estimate=estimate[place], covariance=own, style=style)
-    covariance = replace(covariance, shares=joint_shares([e.covariance for e in of_groups.values()]))
+    covariance = covariance.with_blocks([e.covariance for e in of_groups.values()])
     return GroupResults(
         groups.variable,
         estimates,
@@ -349,14 +346,15 @@ def _means_of_projection(
     return tuple(parts)
 
 
-def _means_by_group(steps: FitState, members: NDArray[np.bool_]) -> tuple[MeanScores, ...]:
+def _means_by_group(steps: FitState, members: NDArray[np.bool_], scale: Scale) -> list[CombinedMeans]:
     """Return what limits of means of scores in groups need."""
-    cluster, parts, scores = steps.units.clusters, [], steps.data.scores
+    cluster, scores = steps.units.clusters, steps.data.scores
     influence = in_groups(steps.influence.by_context(), members)
     assert scores is not None
-    bounds = bounds_of(scores.mean, steps.options.bounds)
+    bounds, means = bounds_of(scores.mean, steps.options.bounds), []
     for number, contexts in enumerate(influence.contexts):
         codes = None if cluster is None else cluster.of_context[contexts]
         share = share_with_score(steps, contexts)
-        parts.append(limits_of_means(influence.part(number), bounds, codes, share=share))
-    return tuple(parts)
+        part = limits_of_means(influence.part(number), bounds, codes, share=share)
+        means.append(CombinedMeans((part,), scale.factor * np.eye(len(part.estimate))))
+    return means

@@ -14,14 +14,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
+from .._utils.distributions import normal_tail
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..inference.covariance import Covariance
-from ..inference.simultaneous import MaxT, compare_differences
+from ..inference.simultaneous import MaxT, law_of_differences
 from ..inference.wald import (
-    Alternative,
     NamedEstimates,
     WaldTestResults,
     read_alternative,
@@ -134,7 +134,7 @@ class JointResults(Summarised):
         """
         joint, max_t = self.joint, self.joint.max_t
         critical = max_t.critical(alpha_or_default(alpha, joint.alpha), method)
-        low, high = joint.covariance.law(joint.estimate, joint.covariance.std_errors).limits(critical)
+        low, high = joint.covariance.law(joint.estimate).limits(critical)
         limits = pd.DataFrame({"lower": low, "upper": high}, index=joint.index)
         limits[self._is_unseen] = np.nan
         return limits
@@ -280,26 +280,24 @@ def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[st
     columns = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
     if not reversed_pairs:
         return pd.DataFrame(columns=columns)
-    # All differences within results, in both directions.
-    pairs = [(j, k) for j, k in permutations(range(len(scores)), 2) if scores[j][0] == scores[k][0]]
-    tests = compare_differences(
-        joint.estimate,
-        joint.max_t,
-        *np.array(pairs).T,
-        method="step-down",
-        alternative=Alternative("larger"),
-        alpha=joint.alpha,
+    # All differences within results; step-down tests have both directions of each.
+    pairs = [(j, k) for j, k in combinations(range(len(scores)), 2) if scores[j][0] == scores[k][0]]
+    contrasts, law = law_of_differences(joint.estimate, joint.max_t, *np.array(pairs).T)
+    varies, z = contrasts.std_error > 0, law.tails.to_normal(law.statistics(0.0))
+    adjusted = np.full((2, len(pairs)), np.nan)
+    adjusted[:, varies] = joint.max_t.step_down(contrasts.take(varies), z[varies])[0]
+    both = np.hstack(
+        [(sign * law.estimate, normal_tail(sign * z), p) for sign, p in zip((1, -1), adjusted, strict=True)]
     )
-    row_of = {(scores[j], scores[k]): row for row, (j, k) in enumerate(pairs)}
+    in_both = [*pairs, *((k, j) for j, k in pairs)]
+    test_of = {(scores[j], scores[k]): test for (j, k), test in zip(in_both, both.T, strict=True)}
 
-    def row_where(result: str, better: str, worse: str) -> int:
+    def test_that(result: str, better: str, worse: str) -> FloatArray:
         high, low = (better, worse) if signs[result] > 0 else (worse, better)
-        return row_of[(result, high), (result, low)]
+        return test_of[(result, high), (result, low)]
 
     rows = []
     for model, other, above, below in reversed_pairs:
-        up, down = row_where(above, model, other), row_where(below, other, model)
-        gaps = (tests.estimate[up], -tests.estimate[down])
-        p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
-        rows.append((model, other, above, below, *gaps, *p))
+        up, down = test_that(above, model, other), test_that(below, other, model)
+        rows.append((model, other, above, below, up[0], -down[0], *np.maximum(up, down)[1:]))
     return pd.DataFrame(rows, columns=columns).sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)

@@ -23,12 +23,7 @@ from ..fit.fit_covariance import clustered_covariance
 from ..fit.linear_map import in_unit
 from ..fit.method import with_single_votes
 from ..fit.state import FitState
-from ..inference.covariance import (
-    Covariance,
-    covariance_of_mean,
-    joint_covariance,
-    match_blocks,
-)
+from ..inference.covariance import Covariance, covariance_of_mean, match_blocks
 from ..inference.simultaneous import TEST_COLUMNS
 from ..report.phrases import counted
 from .joint_estimates import JointEstimates, JointResults
@@ -326,12 +321,12 @@ def _joint_estimates(
     """Return the scores of all results; without a covariance, the results are independent."""
     if covariance is None:
         blocks = [e.covariance for e in results]
-        covariance = joint_covariance(
+        covariance = Covariance(
             np.asarray(block_diag(*(block.matrix for block in blocks))),
-            blocks,
+            np.asarray(block_diag(*(block.basis for block in blocks))),
             tuple(count for block in blocks for count in block.n_clusters),
             "; ".join(dict.fromkeys(block.note for block in blocks if block.note)),
-        )
+        ).with_blocks(blocks)
     scores = [(name, model) for name, e in zip(names, results, strict=True) for model in e.models]
     return JointEstimates.by_block(
         pd.MultiIndex.from_tuples(scores, names=["result", "model"]),
@@ -374,9 +369,9 @@ def _covariance_by_influence(
     else:
         between = np.asarray(block_diag(*map(covariance_of_mean, repetitions)))
     reported = [e.covariance for e in estimates]
-    orders = _orders_of_units(steps, shared) if shared.is_same else None
     matrix = match_blocks(joint.matrix + between, reported)
-    return joint_covariance(matrix, reported, joint.n_clusters, joint.note, orders)
+    made = replace(joint, matrix=matrix, basis=block_diag(*(covariance.basis for covariance in reported)))
+    return made.with_blocks(reported, _orders_of_units(steps, shared) if shared.is_same else None)
 
 
 def _orders_of_units(steps: Sequence[FitState], shared: SharedContexts) -> list[IntArray]:
@@ -409,7 +404,7 @@ class Changes(JointResults):
     def of_models(self, alpha: float, method: str) -> pd.DataFrame:
         """Return the change of every model, with simultaneous intervals and adjusted p-values."""
         errors = self.joint.max_t.widened.std_errors
-        z = self.joint.covariance.law(self.joint.estimate, self.joint.covariance.std_errors).statistics()
+        z = self.joint.covariance.law(self.joint.estimate).statistics()
         frame = self._tidy(z, alpha, method).rename(columns={"term": "model"})
         adjusted = frame["p_adjusted" if method == "max-t" else "p_value"].to_numpy()
         if method == "bonferroni":

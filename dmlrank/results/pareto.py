@@ -203,7 +203,7 @@ def score_against_cost(
     if size is None:
         not_dearer, is_cheaper = costs[:, None] <= costs, costs[:, None] < costs
     dominates, is_ahead = is_better & not_dearer, is_better | is_cheaper | np.eye(n_models, dtype=bool)
-    low, high = covariance.law(values, covariance.std_errors).limits(simultaneous.critical(alpha))
+    low, high = covariance.law(values).limits(simultaneous.critical(alpha))
     limits = {"score_low": low[:n_models], "score_high": high[:n_models], "cost_low": np.nan, "cost_high": np.nan}
     if size is not None:
         limits |= {"cost_low": low[n_models:] * size, "cost_high": high[n_models:] * size}

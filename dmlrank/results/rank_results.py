@@ -508,7 +508,6 @@ class RankResults(Summarised):
         tests = compare_differences(
             e.estimate, self.simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
         )
-        tests = replace(tests, conf_low=e.inside(tests.conf_low), conf_high=e.inside(tests.conf_high))
         names = np.array(e.models, dtype=object)
         columns = {"first": names[first], "second": names[second]}
         return PairwiseResults(
@@ -782,7 +781,7 @@ class RankResults(Summarised):
 
         A result turns when a contrast changes its sign. The units with the largest influence come first, and influence
         values predict how many turn the result. The model is then fitted again without them, with the same options and
-        seed, and at most twice more, without as many as the first refit suggests.
+        seed, and again without more, as many as this refit suggests, until the result turns. Fewer may do.
 
         Parameters
         ----------

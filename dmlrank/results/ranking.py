@@ -455,7 +455,6 @@ def make_board(
         # The others keep the p-values of the family of all models.
         is_shown = ~(e.is_unseen[tests.first] | e.is_unseen[tests.second])
         shown = {one.name: getattr(tests, one.name)[is_shown] for one in fields(tests) if one.name != "critical"}
-        shown |= {name: e.inside(shown[name]) for name in ("conf_low", "conf_high")}
         tests = replace(tests, **shown)
     p_mean = adjusted_p_values(e, simultaneous) if beside_others and e.has_intervals else None
     return Board(name, e, level, tests, is_explained, about=about, p_mean=p_mean)

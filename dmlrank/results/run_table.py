@@ -62,7 +62,7 @@ def table_of_curve(e: Estimates, state: FitState, kind: str | None, most: int | 
     means = limits_of_means(influence, (0.0, 1.0), cluster, task=state.units.task)
     covariance = replace(covariance, means=CombinedMeans((means,), np.eye(values.shape[1])))
     critical = MaxT(covariance, e.description.seed).critical(alpha)
-    low, high = covariance.law(influence.estimate, covariance.std_errors).limits(critical)
+    low, high = covariance.law(influence.estimate).limits(critical)
     columns = {kind: e.scale.of(influence.estimate), "std_error": e.scale.factor * covariance.std_errors}
     columns |= {"lower": e.scale.of(np.maximum(low, 0.0)), "upper": e.scale.of(np.minimum(high, 1.0))}
     return pd.DataFrame(columns, pd.MultiIndex.from_product([e.models, range(1, most + 1)], names=["model", "k"]))

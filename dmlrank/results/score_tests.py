@@ -20,7 +20,7 @@ from ..fit.estimates import Estimates
 from ..fit.post_estimation import pair_win_probability, restricted_against_projection
 from ..fit.state import FitState
 from ..inference.confidence_sequence import ConfidenceSequence
-from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_tests
+from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_statistics, z_tests
 from ..report.fit_summary import choose_models
 from ..report.phrases import functional_unit
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
@@ -239,9 +239,10 @@ def bradley_terry_test(estimates: Estimates, state: FitState) -> RestrictionTest
             f"without ties with functional='bt' and estimator='bt_restricted'"
         )
     require_intervals(estimates, "restriction_test")
-    test = restricted_against_projection(state)
-    columns = {"restricted": test.restricted, "unrestricted": test.unrestricted}
-    columns |= {"difference": test.unrestricted - test.restricted, "std_error": test.std_errors, "z": test.z}
+    restricted, unrestricted, test = restricted_against_projection(state)
+    gap = unrestricted - restricted
+    columns = {"restricted": restricted, "unrestricted": unrestricted, "difference": gap}
+    columns |= {"std_error": test.std_errors, "z": z_statistics(gap, test.std_errors)}
     frame = pd.DataFrame(columns, index=list(estimates.models))
     return RestrictionTest(test.statistic, test.df, test.pvalue, frame, test.n_draws, estimates.scale.natural)
 
@@ -284,11 +285,10 @@ def win_probability_of(
             f"learner's prediction; collect votes on this pair for a share with an interval"
         )
     share, covariance = pair_win_probability(state, j, k)
-    sequence, error = estimates.sequence, covariance.std_errors
+    sequence, (error,) = estimates.sequence, covariance.std_errors
     critical = covariance.from_normal(normal_critical(alpha / 2)) if sequence is None else sequence.critical()
-    low, high = covariance.law(share, error).limits(critical)
-    estimate, std_error, lower, upper = (float(number[0]) for number in (share, error, low, high))
-    return WinProbability(first, second, estimate, std_error, lower, upper, alpha, sequence)
+    (low,), (high,) = covariance.law(share).limits(critical)
+    return WinProbability(first, second, float(share[0]), float(error), float(low), float(high), alpha, sequence)
 
 
 def _why_no_share(estimates: Estimates, state: FitState | None, j: int, k: int) -> str:

@@ -15,7 +15,7 @@ from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.ranks import first_place, letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
 from ..options import DEFAULT_START
-from ..report.phrases import SummaryLevel
+from ..report.phrases import SummaryLevel, models_with_few_votes
 
 _MOST_WITH_LETTERS = 20
 
@@ -64,7 +64,10 @@ def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float
     # Letters of many models are longer than their names.
     few = len(estimates.models) <= _MOST_WITH_LETTERS
     letters = letter_groups(separation.separated, estimates.merit) if few else ("",) * len(estimates.models)
-    first = first_place(estimates.estimate, simultaneous, separation, estimates.sign)
+    names = {*models_with_few_votes(estimates), *estimates.diagnostics.models_with_few_prompts}
+    first = first_place(
+        estimates.estimate, simultaneous, separation, estimates.sign, np.isin(estimates.models, [*names])
+    )
     # A model without a vote in a group leads by a prediction alone.
     first = None if first is None or estimates.is_unseen[first.leader] else first
     return SummaryLevel(alpha, critical, separation, letters, simultaneous.multipliers, first)

@@ -79,18 +79,14 @@ def undirected(text: str) -> str:
 
 def inert(text: str) -> str:
     """Return a text without control characters, marks of direction and line breaks, in quotes where blanks end it."""
-    shown = quoted(undirected(text))
+    shown = undirected(text)
+    shown = f"'{shown}'" if shown.startswith(" ") or shown.endswith(" ") else shown
     return " ".join(shown.split()) if _LINE_BREAKS.search(shown) else shown
 
 
-def quoted(text: str) -> str:
-    """Return a text in quotes where it starts or ends with a blank."""
-    return f"'{text}'" if text.startswith(" ") or text.endswith(" ") else text
-
-
 def isolated(text: str) -> str:
-    """Return a text in which letters that are read from right to left do not move their neighbours."""
-    return _RIGHT_TO_LEFT_RUN.sub(lambda run: f"{_ISOLATE}{run[0]}{_END_OF_ISOLATE}", text)
+    """Return an inert text in which letters that are read from right to left do not move their neighbours."""
+    return _RIGHT_TO_LEFT_RUN.sub(lambda run: f"{_ISOLATE}{run[0]}{_END_OF_ISOLATE}", inert(text))
 
 
 def display_width(text: str) -> int:

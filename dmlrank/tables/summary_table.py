@@ -101,13 +101,13 @@ class Summary:
             Largest width in characters. Columns that do not fit follow in further panels below. None: as wide as the
             columns are together.
         """
-        rows = [tuple(isolated(inert(cell)) for cell in row) for row in self.rows]
+        rows = [tuple(isolated(cell) for cell in row) for row in self.rows]
         # A column is as wide as its widest cell, or as its part of the head.
         n_columns = sum(len(places) for _, places in self.heads())
         sizes = [max((display_width(row[place]) for row in rows), default=0) for place in range(n_columns)]
         for head, places in self.heads():
             below = sum(sizes[place] for place in places) + _GAP * (len(places) - 1)
-            sizes[places[-1]] += max(0, display_width(isolated(inert(head))) - below)
+            sizes[places[-1]] += max(0, display_width(isolated(head)) - below)
         # The heads that every panel repeats, and the blocks of heads that stay together.
         all_heads = list(self.heads())
         leading = [head for head in all_heads if head[1][0] <= self.name_place]
@@ -119,13 +119,13 @@ class Summary:
         if width is not None and blocks:
             panels = _divide_columns(block_widths, width - lead_width)
         body_width = lead_width + max((sum(block_widths[place] for place in panel) for panel in panels), default=0)
-        header = [tuple(isolated(inert(text)) for text in line) for line in self.header]
+        header = [tuple(isolated(text) for text in line) for line in self.header]
         pairs = [line for line in header if len(line) > 2]
         sides = [max((sum(map(display_width, line[at : at + 2])) + 1 for line in pairs), default=0) for at in (0, 2)]
         total = max(body_width, sum(sides) + 2 if pairs else 0, _MIN_WIDTH if width is None else min(width, _MIN_WIDTH))
         left, right = total - _GAP - sides[1], sides[1]
         label_width = max([_LABEL_WIDTH, *(display_width(line[0]) + 2 for line in header if len(line) == 2)])
-        lines = [padded(isolated(inert(self.title)), total, "^").rstrip(), "=" * total]
+        lines = [padded(isolated(self.title), total, "^").rstrip(), "=" * total]
         for label, value, *second in header:
             if second:
                 first = label + padded(value, left - display_width(label), ">")
@@ -139,7 +139,7 @@ class Summary:
         lines.append("=" * total)
         for number, note in enumerate(self.notes, start=1):
             mark, indent = (f"[{number}] ", "    ") if self.numbered else ("", "")
-            lines += wrapped(isolated(mark + inert(note)), total, indent)
+            lines += wrapped(mark + isolated(note), total, indent)
         return "\n".join(lines)
 
     def as_html(self) -> str:
@@ -341,9 +341,9 @@ def _panel_lines(table: Summary, rows: list[tuple[str, ...]], heads: Heads, size
         """Return a cell with the gap before it, to the left or the right."""
         return " " * _GAP + padded(text, width - _GAP) if table.is_text(place) else padded(text, width, ">")
 
-    head_line = padded(isolated(inert(heads[0][0])), first)
+    head_line = padded(isolated(heads[0][0]), first)
     for head, group in heads[1:]:
-        head_line += cell(isolated(inert(head)), sum(widths[place] for place in group), group[0])
+        head_line += cell(isolated(head), sum(widths[place] for place in group), group[0])
     lines = [head_line.rstrip() if not table.name_place else head_line, "-" * total]
     for row in rows:
         cells = [cell(row[place], widths[place], place) for place in places[1:]]
@@ -353,7 +353,7 @@ def _panel_lines(table: Summary, rows: list[tuple[str, ...]], heads: Heads, size
 
 def _markdown(text: str) -> str:
     """Return the text with the characters escaped that Markdown would read as markup."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", isolated(inert(text)))
+    return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", isolated(text))
 
 
 # All rules begin with the class of the table, so that nothing else on a page changes. Colours are those of the page, so
@@ -364,7 +364,7 @@ _STYLE = re.sub(r"(?<=[,;])\n", "", (files(__package__) / "table.css").read_text
 
 def escaped(text: str) -> str:
     """Return a text without the characters that HTML reads as markup, and without control characters."""
-    return html.escape(isolated(inert(text)))
+    return html.escape(isolated(text))
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------------------

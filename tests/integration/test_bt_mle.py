@@ -133,16 +133,6 @@ def test_extreme_scores_converge():
     np.testing.assert_allclose((won - (won + won.T) * p).sum(axis=1), 0, atol=1e-7)
 
 
-def test_models_apart_leave_the_scores_of_the_others_with_the_sum_zero(single, rank):
-    is_rare = (single[["model_a", "model_b"]] == single["model_a"].iloc[0]).any(axis=1)
-    few = pd.concat([single[~is_rare], single[is_rare & single["winner"].notna()].iloc[:20]])
-    result = rank(few, FORMULA, apart=40, **MLE)
-    rare = single["model_a"].iloc[0]
-    whole = rank(few, FORMULA, **MLE).params
-    np.testing.assert_allclose(result.params, whole - whole.drop(rare).mean(), atol=1e-10)
-    assert result.params.drop(rare).sum() == pytest.approx(0, abs=1e-10)
-
-
 def test_votes_of_unanimous_pairs_on_one_prompt_are_one_label(rank):
     pairs = [("a", "b", "model_a")] * 12 + [("b", "c", w) for w in ("model_a", "model_b") * 10]
     pairs += [("a", "c", w) for w in ("model_a", "model_a", "model_b") * 8]

@@ -308,6 +308,33 @@ def test_equality_has_the_structural_rank(battles, fitted, functional):
     assert (single["p_holm"] >= single["p_value"]).all()
 
 
+def test_models_with_few_votes_are_no_part_of_joint_tests():
+    """Permuted groups do not differ, whatever a model of two votes has in them."""
+    rng, n, n_models = np.random.default_rng(0), 1500, 6
+    first = np.r_[rng.integers(n_models, size=n), [n_models] * 2]
+    second = np.r_[(first[:n] + rng.integers(1, n_models, size=n)) % n_models, [0] * 2]
+    gap = np.where(first == n_models, -np.inf, second - first)
+    votes = pd.DataFrame(
+        {"model_a": np.char.add("m", first.astype(str)), "model_b": np.char.add("m", second.astype(str))}
+    )
+    votes["winner"] = np.where(rng.random(n + 2) < 1 / (1 + np.exp(-gap / 6)), "model_a", "model_b")
+    p, options = [], {"functional": "bt", "pairs": "arena", "rng": 0, "learning": dr.Learning(tune=None)}
+    for seed in range(3):
+        language = np.random.default_rng(seed).choice(["de", "en", "fr"], size=n + 2)
+        fit = dr.dml_rank("winner ~ C(language) | model_a + model_b", votes.assign(language=language), **options)
+        groups, projection = fit.by("language"), fit.by("~ C(language)")
+        p += [groups.test_equal().pvalue, projection.test_terms()["p_value"].item()]
+        assert groups.test_equal().rank == projection.test_terms()["df"].item() == 2 * (n_models - 1)
+        assert np.isnan(groups.equal_by_model().loc["m6", "p_value"])
+        for result in (groups, projection):
+            assert "(without m6: too few votes)" in " ".join(str(result.summary()).split())
+    assert min(p) > 0.05 / len(p)
+    halves = [dr.dml_rank("winner ~ 1 | model_a + model_b", votes[k::2], **options) for k in (0, 1)]
+    comparison = dr.compare(one=halves[0], other=halves[1], independent=True)
+    assert comparison.test_unchanged().rank == n_models - 1
+    assert "differs from 'one' (without m6: too few votes):" in " ".join(str(comparison.summary()).split())
+
+
 def test_equality_needs_more_clusters_than_restrictions(battles, fitted):
     frame = battles.frame.assign(pair=lambda d: "p" + (d["prompt"].str[1:].astype(int) % 3).astype(str))
     results = fitted("bt", **KINDS["cluster"])

@@ -92,7 +92,9 @@ def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
     call = rf"'c', 'd' have scores on too few prompts .* equivalent to {few}\. .*: pairs=Pairs\(min_votes={few + 1}\)"
     with pytest.warns(IntervalWarning, match=call):
         res = dr.dml_rank(FORMULA, table, context="prompt", propensity=every, rng=0)
-    said = f"First place is not decided: the scores of c and d (at most {few}) do not show who is first. Of the others "
+    said = (
+        f"d ({few} scores) and c ({few} scores) have too few scores to be placed; res.update(min_votes={few + 1}) ranks"
+    )
     assert res.params.idxmax() == "d"
     assert said in " ".join(str(res.summary()).split())
     for given, left_out in (("pi", few + 1), (every, 30)):

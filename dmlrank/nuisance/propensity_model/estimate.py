@@ -240,7 +240,7 @@ def for_both_orders(propensity: Propensity, data: PreferenceData, apart: BoolArr
 
     Half of a propensity doubles the weight of its labels: their residuals are taken for those of the other order, too.
     """
-    if apart is None or propensity.how == "given":
+    if apart is None or not data.ordered or propensity.how == "given":
         return propensity
     first, second = data.cells.first, data.cells.second
     in_one = data.cells.of(apart) & (data.pair_counts()[second, first] == 0)

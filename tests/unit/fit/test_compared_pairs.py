@@ -31,26 +31,55 @@ OLD = _votes(4000, 0)
 WITH_NEW = pd.concat([OLD, _votes(90, 1, first=1, strength=0.5)], ignore_index=True)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"functional": "bt"},
-        {"functional": "bt", "pairs": dr.Pairs(min_labels=1, edge_weights="counts")},
-    ],
-)
-def test_thin_model_changes_no_score_of_the_others(options):
-    without, with_it = (
-        dr.dml_rank(_FORMULA, votes, position_bias=False, rng=0, **options) for votes in (OLD, WITH_NEW)
-    )
-    others = list(without.params.index)
-    np.testing.assert_allclose(with_it.params[others], without.params, atol=1e-12)
-    np.testing.assert_allclose(with_it.bse[others], without.bse, rtol=1e-4)
-    np.testing.assert_allclose(
-        with_it.cov_params().loc[others, others], without.cov_params(), atol=2e-4 * without.bse.max() ** 2
-    )
-    assert 3 < with_it.bse["new"] / without.bse.max() < 12
-    assert "With few votes" in " ".join(str(with_it.summary()).split())
+def _generated(seed: int) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, object]]:
+    """Votes of some models, those on one or two more with few votes, and options; without a feature all is exact."""
+    rng = np.random.default_rng(seed)
+    n_models, of_order = int(rng.integers(3, 8)), rng.choice([0.0, 0.5])
+    strength, ties = rng.normal(0, 1, n_models), rng.choice([0, 0.3])
+    names = np.array([f"m{j}" for j in range(n_models)])
+
+    def votes(n: int, orders: str, name: str | None = None) -> pd.DataFrame:
+        a, b = np.array([rng.choice(n_models, 2, replace=False) for _ in range(n)]).T
+        of_a, left = (names[a], strength[a]) if name is None else (np.full(n, name), np.full(n, rng.normal()))
+        # Pairs in both orders, in one only, or mostly in one.
+        is_first = {"one": of_a < names[b], "both": rng.random(n) < 0.5}.get(
+            orders, (of_a < names[b]) ^ (rng.random(n) < 0.1)
+        )
+        gap = np.where(is_first, 1, -1) * (left - strength[b]) + of_order
+        won = np.where(rng.random(n) < 1 / (1 + np.exp(-gap)), "model_a", "model_b")
+        shown = np.where(is_first, of_a, names[b]), np.where(is_first, names[b], of_a)
+        columns = {"model_a": shown[0], "model_b": shown[1], "winner": np.where(rng.random(n) < ties, "tie", won)}
+        prompts = [f"{name}{i}" for i in rng.integers(0, n, n)]
+        return pd.DataFrame(columns | {"worker": rng.integers(0, 20, n).astype(str), "prompt": prompts})
+
+    old = votes(int(rng.integers(300, 1500)), rng.choice(["both", "one", "mostly"]))
+    few = [votes(int(rng.integers(1, 9)), orders, f"z{orders}") for orders in ("one", "both")[: rng.integers(1, 3)]]
+    options: dict[str, object] = {"functional": rng.choice(["bt", "borda"])}
+    options |= [{}, {}, {"pairs": "arena"}, {"position_bias": False}][rng.integers(4)]
+    options |= [{}, {"context": "prompt"}, {"cov_type": "cluster", "cov_kwds": {"groups": "worker"}}][rng.integers(3)]
+    return old, pd.concat([old, *few], ignore_index=True), options
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
+@pytest.mark.parametrize("seed", range(20))
+def test_thin_models_change_nothing_of_the_others(seed):
+    old, all_votes, options = _generated(seed)
+    without, with_few = (dr.dml_rank(_FORMULA, votes, rng=0, **options) for votes in (old, all_votes))
+    others = list(without.models)
+    assert len(with_few.models) > len(others)
+    differences = np.eye(len(others))[:-1] - np.eye(len(others))[1:]
+    np.testing.assert_allclose(differences @ with_few.params[others], differences @ without.params, atol=1e-12)
+    covariances = [differences @ one.cov_params().loc[others, others] @ differences.T for one in (with_few, without)]
+    np.testing.assert_allclose(*covariances, rtol=1e-9, atol=1e-12 * without.bse.max() ** 2)
+    np.testing.assert_allclose(with_few.bse[others], without.bse, rtol=1e-10)
+    assert "With few votes" in " ".join(str(with_few.summary()).split())
+
+
+def test_mean_preferences_need_both_orders_of_a_model_apart():
+    in_one = WITH_NEW[(WITH_NEW["model_b"] != "new")]
+    with pytest.warns(dr.DmlrankWarning, match="'new'"):
+        res = dr.dml_rank(_FORMULA, in_one, functional="bt", average="preferences", rng=0)
+    assert "new" not in res.models
 
 
 def test_likelihood_refers_to_the_models_with_enough_votes():

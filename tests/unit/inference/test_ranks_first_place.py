@@ -109,9 +109,6 @@ def test_the_multiple_of_the_data_has_the_power_it_promises(rivals, spread):
     errors = np.sqrt((matrix[0, 0] + np.diag(matrix)[1:]) / times)
     shown = (drawn[:, [0]] - drawn[:, 1:]) / errors >= norm.isf(0.025)
     assert shown.all(axis=1).mean() == pytest.approx(0.8, abs=0.015)
-    # That of some rivals is what it would be without the others.
-    nearest, _ = decide(scores[:2], matrix[:2, :2])
-    assert place.times_more(0.8, place.others == 1) == pytest.approx(nearest.times_more(0.8))
 
 
 def test_the_multiple_of_the_data_where_there_is_no_lead_or_nothing_is_open_and_with_many_rivals():

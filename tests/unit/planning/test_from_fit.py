@@ -106,7 +106,7 @@ def test_a_plan_of_an_arena_is_for_the_leader_also_on_pairs_without_votes():
     plan = res.design(600)
     text = " ".join(str(plan).split())
     assert "Votes count as in an arena, and the plan is for the leader against its rivals" in text
-    assert "No votes are on m0 and m1: labels of a pair without votes are planned with the learner's" in text
+    assert "No votes compare m0 with m1: labels of a pair without votes are planned with the learner's" in text
     assert plan.propensity.sum(axis=0)[0, 1] > 0.3 * 600
     new = voted(plan.sample(rng).dropna(subset="propensity")[["model_a", "model_b"]], rng)
     both = pd.concat([old, new.assign(prompt=[f"n{i}" for i in range(len(new))])])
@@ -123,6 +123,15 @@ def test_a_plan_of_an_arena_is_for_the_leader_also_on_pairs_without_votes():
         far.loc[(far[side] == "m5") & (rng.random(len(far)) < 0.7), "winner"] = side
     decided = dr.dml_rank(formula, far, **options).design(300)
     assert decided.goal.targets[1] == tuple(f"m5 - m{j}" for j in range(5))
+    # A model of few votes is a rival in neither case, also where it has the highest score.
+    for votes, targets in ((old, plan.goal.targets[1]), (far, decided.goal.targets[1])):
+        two = pd.DataFrame({"model_a": "new", "model_b": ["m3", "m4"], "winner": "model_a", "prompt": ["p", "q"]})
+        with pytest.warns(dr.DmlrankWarning):
+            fit = dr.dml_rank(formula, pd.concat([votes, two]), **options)
+        assert fit.params.idxmax() == "new"
+        assert "new (2 votes) has too few votes to be placed" in fit.verdict()
+        assert fit.design(300).goal.targets[1] == targets
+        assert fit.design(300, contrasts="new - m3").goal.targets[1] == ("new - m3",)
 
 
 def test_a_plan_for_all_scores_that_separates_nothing_says_so_and_names_the_call_that_does():
