@@ -30,13 +30,13 @@ def interval_text(low: float, high: float, digits: int) -> str:
 def ends_of_axis(low: FloatArray, high: FloatArray, is_few: NDArray[np.bool_]) -> tuple[float, float]:
     """Return the ends of intervals on an axis, on which those of models with few votes leave room for the others, (d,).
 
-    They reach beyond the others by at most the range of these on either side.
+    They reach beyond the others by at most a quarter of the range of these on either side.
     """
     others, ends = ~is_few & np.isfinite(low) & np.isfinite(high), (float(np.nanmin(low)), float(np.nanmax(high)))
     if others.sum() < 2:
         return ends
     least, most = float(low[others].min()), float(high[others].max())
-    room = most - least
+    room = (most - least) / 4
     return max(least - room, ends[0]), min(most + room, ends[1])
 
 
