@@ -154,7 +154,7 @@ def warn_about_intervals(
     has_few = validity.effective_contexts < _FEWEST_EFFECTIVE
     if votes is not None and has_few.any() and (votes[has_few] < _RARE * np.median(votes)).all():
         bounded = ["a larger floor, learning=Learning(floor=...), bounds the influence of their labels"] * interior
-        without = f"pairs=Pairs(min_votes={votes[has_few].max() + 1}) leaves out models with so few votes"
+        without = f"res.update(min_votes={votes[has_few].max() + 1}) leaves out models with so few votes"
         advice = "; ".join([without, *bounded, *remedies])
     elif interior:
         advice = "functional='borda' depends least on such labels, and a larger floor, learning=Learning(floor=...), "

@@ -339,7 +339,7 @@ def _warn_of_thin_models(
     few = np.flatnonzero(is_thin)
     advice = "run them on more prompts"
     if n_scores[few].max() < n_scores[~is_thin].min():
-        advice += f", or leave them out: pairs=Pairs(min_votes={n_scores[few].max() + 1})"
+        advice += f", or leave them out: res.update(min_votes={n_scores[few].max() + 1})"
     warn(
         f"{listed([models[j] for j in few])} {'has' if len(few) == 1 else 'have'} scores on too few prompts for "
         f"reliable intervals, which need at least {FEWEST_PROMPTS}; the fewest are equivalent to "

@@ -154,7 +154,8 @@ class Functional(ABC):
     says_fixed : str
         What a user writes to say that combinations of scores are constant; ``{}`` is an array of their coefficients.
     meaning : str
-        Sentence about a score of a built-in functional; ``{n_models}`` is 8, ``{opponents}`` "the other 7 models".
+        Sentence about a score of a built-in functional; ``{n_models}`` is "8 models", ``{opponents}`` "the other 7
+        models".
     in_short : str
         The same in a few words.
     meaning_of_grades : str

@@ -71,8 +71,8 @@ class BradleyTerry(Functional):
     uses_shares = True
     pair_local = True
     gauge_is_known = True
-    in_short = "log-odds against the average of the {n_models} models"
-    meaning = "Scores are log-odds relative to the average of these {n_models} models."
+    in_short = "log-odds against the average of the {n_models}"
+    meaning = "Scores are log-odds relative to the average of the {n_models}."
     meaning_of_grades = (
         "The log-odds of a pair are those of the mean worth of its labels, not of the share of votes won."
     )

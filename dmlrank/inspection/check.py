@@ -27,8 +27,9 @@ _SHOWN = {
     "order": "balance: chi-squared test that both orders are equally frequent within pairs. first wins: share of the "
     "comparisons that the model shown first wins; adjusted: if both display orders of every pair count equally.",
     "settings": "Each row is a choice: whether display order matters, how many labels a pair needs to be compared, and "
-    f"how pairs are weighted; weights by counts ask {AS_MET}. Standard errors (se) of bt are relative to those of a "
-    "Bradley-Terry model fitted to all votes by maximum likelihood; they follow from the numbers of labels alone.",
+    f"how pairs are weighted; weights by counts ask {AS_MET}. False, 1, counts is pairs='arena'. Standard errors (se) "
+    "of bt are relative to those of a Bradley-Terry model fitted to all votes by maximum likelihood; they follow from "
+    "the numbers of labels alone.",
     "clusters": "effective: the number of clusters of one size that tell as much.",
     "columns": "missing: rows in which a needed value is missing. repeats: prompts that repeat another prompt's value.",
     "grades": "",

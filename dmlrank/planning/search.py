@@ -93,8 +93,8 @@ def _by_steps(problem: Problem, goal: Goal, limits: Limits, start: Start | None,
             constant /= constant[np.argmax(np.abs(constant))]
             known = words_of_fixed(problem.functional, constant, problem.models)
             raise OptionError(
-                f"criterion='D' has a determinant of zero: {terms_of(constant, problem.names)} has no variance: "
-                f"{known or 'take contrasts= without it'}, or use criterion='A'"
+                f"the determinant of criterion='D' is zero, because {terms_of(constant, problem.names)} has no "
+                f"variance: {known or 'take contrasts= without it'}, or use criterion='A'"
             )
     values, vectors = np.linalg.eigh(labelling)
     # The directions in which there is variance.

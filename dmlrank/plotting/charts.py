@@ -26,14 +26,25 @@ _MOST_SERIES = 12
 
 
 def forest_plot(
-    intervals: pd.DataFrame, reference: float | None, *, label: str, title: str = "", ax: Axes | None = None
+    intervals: pd.DataFrame,
+    reference: float | None,
+    *,
+    label: str,
+    title: str = "",
+    ax: Axes | None = None,
+    ends: tuple[float, float] | None = None,
 ) -> Axes:
-    """Draw estimates with intervals, one below the other."""
+    """Draw estimates with intervals, one below the other; arrows where they go on beyond ``ends``."""
     axes, pitch = theme.row_axes(ax, len(intervals), f"a forest plot of {len(intervals)} models")
     size, place = theme.marker_size(pitch), np.arange(len(intervals))[::-1]
     look: dict[str, Any] = {"fmt": "o", "color": theme.DARK, "ecolor": theme.LIGHT, "markersize": size}
     look |= {"elinewidth": 0.3 * size, "capsize": 0.5 * size}
-    axes.errorbar(intervals["estimate"].to_numpy(), place, xerr=_reach(intervals), **look)
+    drawn = intervals if ends is None else intervals.clip(*ends)
+    bars = axes.errorbar(drawn["estimate"].to_numpy(), place, xerr=_reach(drawn), **look)
+    bars.lines[0].set_xdata(intervals["estimate"].where(drawn["estimate"] == intervals["estimate"]))
+    for side, arrow in (("low", "<"), ("high", ">")):
+        is_cut = (drawn[side] != intervals[side]).to_numpy()
+        axes.plot(drawn[side][is_cut], place[is_cut], arrow, color=theme.LIGHT, markersize=size)
     theme.draw_reference(axes, reference)
     theme.horizontal_rows(axes, list(intervals.index), label, pitch)
     return theme.write_title(axes, title)

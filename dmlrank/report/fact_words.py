@@ -200,7 +200,7 @@ def meaning(s: Subject) -> str:
 def _of_kind(e: Estimates) -> dict[str, object]:
     """Return the words in braces of the descriptions of a functional."""
     n_apart, runs = len(e.description.models_apart), e.functional.lstrip("pas@^")
-    of_average = f"{len(e.models) - n_apart}" + " other" * bool(n_apart)
+    of_average = f"{len(e.models) - n_apart} models" + " with enough votes" * bool(n_apart)
     return {"n_models": of_average, "opponents": the_others(e), "name": e.functional, "k": runs}
 
 

@@ -220,14 +220,14 @@ def _unplaced(results: Estimates, names: list[str]) -> str:
     if not names:
         return ""
     votes = models_with_few_votes(results)
-    numbers = {name: counted(votes[name], results.counts) for name in names if name in votes}
-    said = some_of([f"{name} ({numbers[name]})" if name in numbers else name for name in names])
-    what = f"{results.counts}s" if numbers else "prompts"
-    said = f"{said} {'has' if len(names) == 1 else 'have'} too few {what} to be placed"
-    if not numbers:
+    few = [votes[name] for name in names if name in votes]
+    named = [f"{name} ({counted(votes[name], results.counts)})" if name in votes else name for name in names]
+    said = f"{some_of(named)} {'has' if len(names) == 1 else 'have'} too few "
+    said += f"{results.counts if few else 'prompt'}s to be placed"
+    if not few:
         return f"{said}."
     # Votes against models that are left out counted for min_votes=, too, and are not known here.
-    more = max(votes[name] for name in numbers) + 1 if not results.diagnostics.models_dropped else "..."
+    more = "..." if results.diagnostics.models_dropped else max(few) + 1
     return f"{said}; res.update(min_votes={more}) ranks the others."
 
 

@@ -34,25 +34,19 @@ def unseen_models(e: Estimates) -> list[str]:
     return [name for name, is_unseen in zip(e.models, e.is_unseen, strict=True) if is_unseen]
 
 
-def in_joint_tests(names: Sequence[str], estimates: Iterable[Estimates]) -> list[str]:
-    """Return the models of joint tests; all where fewer than two would be left.
+def in_joint_tests(names: Sequence[str], estimates: Iterable[Estimates]) -> tuple[list[str], str]:
+    """Return the models of joint tests, all where fewer than two would be left, and say in brackets which are not.
 
     A covariance says too little of models with few votes: those that are apart, whose intervals are in doubt, or that
     have no vote in a group.
     """
-    few = {
-        name
-        for e in estimates
-        for name in (*e.description.models_apart, *e.diagnostics.doubtful_models, *unseen_models(e))
-    }
-    kept = [name for name in names if name not in few]
-    return kept if len(kept) > 1 else [*names]
-
-
-def without_clause(names: Sequence[str], tested: Sequence[str]) -> str:
-    """Say in brackets which models a joint test leaves out; nothing where there are none."""
-    left_out = [name for name in names if name not in tested]
-    return f" (without {some_of(left_out)}: too few votes)" if left_out else ""
+    few = set[str]()
+    for e in estimates:
+        few |= {*e.description.models_apart, *e.diagnostics.doubtful_models, *unseen_models(e)}
+    left_out = [name for name in names if name in few]
+    if not 0 < len(left_out) < len(names) - 1:
+        return [*names], ""
+    return [name for name in names if name not in few], f" (without {some_of(left_out)}: too few votes)"
 
 
 def equality_note(fit: Estimates, groups: Mapping[str, Estimates], equality: WaldTestResults | str) -> str:
@@ -60,7 +54,7 @@ def equality_note(fit: Estimates, groups: Mapping[str, Estimates], equality: Wal
     if isinstance(equality, str):
         return f"There is no test of equal scores in all groups: {equality}."
     what = "every model has the same score in all groups"
-    hardness, without = "", without_clause(fit.models, in_joint_tests(fit.models, groups.values()))
+    hardness, without = "", in_joint_tests(fit.models, groups.values())[1]
     if fit.are_means:
         what = "differences between models are the same in all groups (each model's score less the mean score of all "
         what += "models)"

@@ -243,11 +243,12 @@ def doubt_note(results: Estimates) -> list[str]:
 
 def few_votes_note(results: Estimates, where: str = "") -> list[str]:
     """Say which models with few votes may hide what holds of others, in tables that do not mark them."""
-    few = [f"{name} {n_votes:,}" for name, n_votes in models_with_few_votes(results).items()]
+    votes = models_with_few_votes(results)
+    few = [f"{name} {n_votes:,}" for name, n_votes in votes.items()]
     named = ", ".join(few[:MODELS_NAMED]) + ", ..." * (len(few) > MODELS_NAMED)
     return [
         f"Models with few votes{where} ({named}) widen the intervals of all scores, and may hide "
-        f"what holds of other models: see a fit with a larger min_votes, which leaves them out."
+        f"what holds of other models; res.update(min_votes={max(votes.values(), default=0) + 1}) leaves them out."
     ] * (bool(few) and not results.are_means)
 
 

@@ -39,7 +39,7 @@ from .phrases import (
     models_to_mark,
     without_code,
 )
-from .svg import Axis, interval_text, number_text
+from .svg import Axis, ends_of_axis, interval_text, number_text
 
 # A number at the start of a cell.
 _NUMBER = re.compile(r"^<?\+?([-\u2212]?\d*\.?\d+)(?: \(| to |$)")
@@ -283,7 +283,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     reference = ""
     if results.has_intervals:
         low, high = results.intervals(level.critical)
-        axis = Axis.of(np.concatenate([low[order], high[order]]))
+        axis = Axis.of(np.array(ends_of_axis(low[order], high[order], np.isin(results.names, marked)[order])))
         reference = axis.at(float(results.estimate[order].mean())) * (results.of_models and len(order) > 1)
         place = [head[0] for head in heads].index("score") + 1
         heads.insert(place, ("iv", axis.head(), "The line is the mean of the models." * bool(reference), True))
@@ -383,7 +383,7 @@ def _explained(texts: Sequence[str]) -> list[str]:
         if pattern in seen:
             return match[0]
         seen.add(pattern)
-        return f'<dfn tabindex="0">{match[0]}<span>{_GLOSSARY[pattern]}</span></dfn>'
+        return f'<dfn tabindex="0">{match[0]}<span> ({_GLOSSARY[pattern][:-1]})</span></dfn>'
 
     return [_WORD.sub(explain, html.escape(text, quote=False)) for text in texts]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray
 from ..tables.display_text import fixed_text, inert
@@ -24,6 +25,19 @@ def number_text(value: float, digits: int) -> str:
 def interval_text(low: float, high: float, digits: int) -> str:
     """Return an interval as text."""
     return f"{number_text(low, digits)} to {number_text(high, digits)}"
+
+
+def ends_of_axis(low: FloatArray, high: FloatArray, is_few: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the ends of intervals on an axis, on which those of models with few votes leave room for the others, (d,).
+
+    They reach beyond the others by at most the range of these on either side.
+    """
+    others, ends = ~is_few & np.isfinite(low) & np.isfinite(high), (float(np.nanmin(low)), float(np.nanmax(high)))
+    if others.sum() < 2:
+        return ends
+    least, most = float(low[others].min()), float(high[others].max())
+    room = most - least
+    return max(least - room, ends[0]), min(most + room, ends[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +89,13 @@ class Axis:
         return f'<svg class="axis" aria-hidden="true">{texts}</svg>'
 
     def mark(self, score: float, low: float, high: float) -> str:
-        """Draw a score with its interval for a row."""
+        """Draw a score with its interval for a row; an arrow says that they go on beyond the axis."""
         start, end = self.at(low), self.at(high)
         width = float(end[:-1]) - float(start[:-1])
-        return f'<svg><rect x="{start}" width="{width:.1f}%"/><circle cx="{self.at(score)}"/></svg>'
+        dot = f'<circle cx="{self.at(score)}"/>' * bool(self.start <= score <= self.end)
+        arrows = '<text class="cut">\u25c2</text>' * bool(low < self.start)
+        arrows += '<text class="cut" x="100%">\u25b8</text>' * bool(high > self.end)
+        return f'<svg><rect x="{start}" width="{width:.1f}%"/>{dot}{arrows}</svg>'
 
 
 # The height of the plot of scores against costs in pixels, with room for the numbers below it.

@@ -27,14 +27,7 @@ from ..inference.wald import WaldTestResults, wald_test
 from ..options import METHODS
 from ..report.fact_words import score_words
 from ..report.fit_summary import ShownModels, choose_models, rank_set_text
-from ..report.joint_tables import (
-    CHANGES_NAMED,
-    arrival_sentences,
-    in_joint_tests,
-    move_sentence,
-    reversal_note,
-    without_clause,
-)
+from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, in_joint_tests, move_sentence, reversal_note
 from ..report.phrases import (
     as_sentence,
     counted,
@@ -223,16 +216,15 @@ class Comparison(JointBoards):
     def _test_unchanged(self, changes: JointEstimates) -> tuple[WaldTestResults, str]:
         """Return the test that changes are zero, and which models it leaves out."""
         shared = list(dict.fromkeys(changes.index.get_level_values("model")))
-        tested = in_joint_tests(shared, [result.estimates for result in self.as_given or self.results])
-        if tested == shared:
+        tested, without = in_joint_tests(shared, [result.estimates for result in self.as_given or self.results])
+        if not without:
             return changes.test_zero(), ""
         # The level of scores may rest on the models that are left out.
-        is_tested = np.isin(shared, tested)
-        centred = (np.eye(len(shared)) - is_tested / len(tested))[is_tested]
-        matrix = np.asarray(np.kron(np.eye(len(self.results) - 1), centred), dtype=np.float64)
-        labels = tuple(np.array(changes.names)[changes.index.get_level_values("model").isin(tested)].tolist())
-        hypothesis = LinearHypothesis(matrix, np.zeros(len(matrix)), labels)
-        return wald_test(changes, hypothesis), without_clause(shared, tested)
+        is_tested, n_later = np.isin(shared, tested), len(self.results) - 1
+        centred = np.kron(np.eye(n_later), (np.eye(len(shared)) - is_tested / len(tested))[is_tested])
+        labels = tuple(np.array(changes.names)[np.tile(is_tested, n_later)].tolist())
+        matrix = np.asarray(centred, dtype=np.float64)
+        return wald_test(changes, LinearHypothesis(matrix, np.zeros(len(matrix)), labels)), without
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per result and model with score, standard error and rank.

@@ -35,7 +35,6 @@ from ..report.joint_tables import (
     independent_prompts,
     reversal_note,
     unseen_models,
-    without_clause,
 )
 from ..report.phrases import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
 from ..report.render_page import Board
@@ -192,7 +191,7 @@ class GroupResults(JointBoards, Generic[Result]):
         with 5 groups of 50 prompts, where chi-squared would reject in 19 % (docs/groups.md). :meth:`equal_by_model`
         tests fewer restrictions at once.
         """
-        tested = in_joint_tests(self.models, self.of_groups.values()) if models is None else models
+        tested = in_joint_tests(self.models, self.of_groups.values())[0] if models is None else models
         places, n_groups = places_of(self.models, tested), len(self)
         if n_groups < 2:
             raise OptionError(
@@ -566,7 +565,7 @@ class Projection(JointResults, ModelTable):
             where a term cannot be tested, for example because there are fewer clusters than restrictions.
         """
         rows, joint, n_models = {}, self.joint, len(self.models)
-        tested = places_of(self.models, in_joint_tests(self.models, [self.estimates]))
+        tested = places_of(self.models, in_joint_tests(self.models, [self.estimates])[0])
         for term, columns in self.design.terms:
             places = [column * n_models + j for column in columns for j in tested]
             try:
@@ -672,7 +671,7 @@ class Projection(JointResults, ModelTable):
             else f"{name}: cannot be tested ({df:g} restrictions)"
             for name, statistic, df, p in numbers
         )
-        without = without_clause(self.models, in_joint_tests(self.models, [fit]))
+        without = in_joint_tests(self.models, [fit])[1]
         tested = f"Tests of the terms{without} (hypothesis: no model's score varies with the term): {tests}."
         tested *= bool(tests)
         notes = (meaning, *filter(None, [tested, as_sentence(self.joint.covariance.note)]), *doubt_note(fit))

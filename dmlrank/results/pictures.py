@@ -32,7 +32,8 @@ from ..plotting.charts import (
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure
 from ..report.fact_words import score_head
 from ..report.fit_summary import chosen_names, rows_to_show
-from ..report.phrases import counted, functional_unit, interval_method, percentage
+from ..report.phrases import counted, functional_unit, interval_method, models_to_mark, percentage
+from ..report.svg import ends_of_axis
 from .groups import Projection
 from .heterogeneity import influence_values
 from .ranking import PairwiseResults, RankSets
@@ -129,7 +130,9 @@ def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -
     intervals = pd.DataFrame({"estimate": e.estimate, "low": low, "high": high}).iloc[scores].set_axis(chosen)
     # A score without a vote in the group is a prediction.
     intervals = intervals[~e.is_unseen[scores]]
-    return lambda ax: forest_plot(intervals, e.neutral, label=score_head(e), title=title, ax=ax)
+    few = np.isin(intervals.index, models_to_mark(e))
+    ends = ends_of_axis(intervals["low"].to_numpy(), intervals["high"].to_numpy(), few) if e.has_intervals else None
+    return lambda ax: forest_plot(intervals, e.neutral, label=score_head(e), title=title, ax=ax, ends=ends)
 
 
 def _ranks(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:

@@ -374,7 +374,8 @@ class RankResults(Summarised):
         """Return the share of comparisons that ``first`` wins against ``second``, with an interval.
 
         The share is the mean over contexts of the preference for ``first``, averaged over both display orders. Ties
-        count as the category weights say. The share has the estimator and the type of covariance of the scores.
+        count as the category weights say. The share has the estimator and the type of covariance of the scores. It is
+        about votes on this pair; scores rest on all pairs, so that a lead of bt may promise another share.
 
         Parameters
         ----------

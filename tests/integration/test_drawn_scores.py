@@ -89,7 +89,7 @@ def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
     every = pd.DataFrame(propensity, columns=MODELS)
     empty = pd.DataFrame({"prompt": np.setdiff1d(np.arange(300), table["prompt"])})
     table = pd.concat([table, empty], ignore_index=True)
-    call = rf"'c', 'd' have scores on too few prompts .* equivalent to {few}\. .*: pairs=Pairs\(min_votes={few + 1}\)"
+    call = rf"'c', 'd' have scores on too few prompts .* equivalent to {few}\. .*: res\.update\(min_votes={few + 1}\)"
     with pytest.warns(IntervalWarning, match=call):
         res = dr.dml_rank(FORMULA, table, context="prompt", propensity=every, rng=0)
     said = (
