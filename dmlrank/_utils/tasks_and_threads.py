@@ -42,16 +42,17 @@ _collected: ContextVar[list[DmlrankWarning] | None] = ContextVar("dmlrank_warnin
 _shown_once = set[str]()
 
 
-def warn(message: str | DmlrankWarning, kind: type[DmlrankWarning] = DmlrankWarning) -> None:
+def warn(message: str | DmlrankWarning, kind: type[DmlrankWarning] = DmlrankWarning, *, once: bool = False) -> None:
     """Add a :class:`DmlrankWarning` to this thread's collection; warn of the line that called the package if none."""
     warning = message if isinstance(message, DmlrankWarning) else kind(message)
+    warning.once = warning.once or once
     collected = _collected.get()
     if collected is not None:
         collected.append(warning)
         return
-    if warning.once and str(warning) in _shown_once:
-        return
     if warning.once:
+        if str(warning) in _shown_once:
+            return
         _shown_once.add(str(warning))
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(_WITHIN):

@@ -306,7 +306,7 @@ def bind_functional(
         bound = replace(bound, mirrored=True)
     if type(bound) is not kind_of(bound.name):
         # No built-in functional.
-        examine(bound, len(graph.edges), ordered=ordered)
+        examine(bound, len(graph.edges))
     return bound
 
 

@@ -18,7 +18,7 @@ from ..estimation.diagnostics import Treatment, Validity, calibration, effective
 from ..estimation.influence import InfluenceFunction
 from ..estimation.order_effect import IgnoredOrder
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs
-from ..exceptions import DmlrankWarning, IntervalWarning, OptionError, check_choice, listed
+from ..exceptions import IntervalWarning, OptionError, check_choice, listed
 from ..functionals.trial import terms_of, words_of_fixed
 from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MultiplierBootstrap
 from ..inference.covariance import (
@@ -337,19 +337,17 @@ def warn_of_covariance(covariance: Covariance, data: PreferenceData, options: Op
         )
 
 
-def check_rank(setup: Setup, covariance: Covariance, data: PreferenceData) -> None:
+def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:
     """Warn where the covariance has a smaller rank than the gauge implies, unless theory gives the gauge."""
     functional = setup.functional
     constant = None if functional.gauge_is_known else find_constant_combination(covariance)
     if constant is None:
         return
-    if known := words_of_fixed(functional, constant, data.items, ordered=data.ordered):
-        hint = DmlrankWarning(f"functional {functional.label!r}: {known}. Joint tests and regions then leave it out")
-        hint.once = True
-        warn(hint)
+    if known := words_of_fixed(functional, constant, items):
+        warn(f"functional {functional.label!r}: {known}. Joint tests and regions then leave it out", once=True)
         return
     warn(
-        f"the covariance is numerically singular: {terms_of(constant, functional.names(data.items))} does not vary in "
+        f"the covariance is numerically singular: {terms_of(constant, functional.names(items))} does not vary in "
         f"these data, so that joint tests and regions that involve this combination are not reliable; few compared "
         f"pairs or a formula without features may be the reason",
         kind=IntervalWarning,

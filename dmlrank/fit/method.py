@@ -307,7 +307,7 @@ def estimate_scores(
         covariance = covariance.at_least(of_one_step.matrix + of_change.matrix)
     warn_of_scores_outside(setup, influence, data.items)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
-    check_rank(setup, covariance, data)
+    check_rank(setup, covariance, data.items)
     warn_of_covariance(covariance, data, stages.options)
     style = None
     if inputs.style is not None:

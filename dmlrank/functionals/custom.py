@@ -14,7 +14,7 @@ from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, listed
 from .base import CategoryWeights, Functional, Gauge, central_differences
-from .trial import checked_values, trial_tables
+from .trial import trial_tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,8 @@ class Custom(Functional):
         return None if self.names(items) == items else 0.0
 
     def value(self, mu: FloatArray) -> FloatArray:
-        return checked_values(self.title, self.function, self._argument(mu), may_be_flat=True)
+        values = np.asarray(self.function(self._argument(mu)))
+        return values[:, None] if values.ndim == 1 else values
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         if self.directional is None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import real_array
-from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import GraphError, OptionError, failing_as, listed
 from .base import SMALL_CHANGE, Functional, central_differences, checked_graph
@@ -24,7 +23,7 @@ _N_POINTS, _N_REFINEMENTS, _ZOOM = 65, 8, 6
 _KINK_TOLERANCE = 1e-2
 
 
-def examine(functional: Functional, n_items: int, *, ordered: bool = True) -> None:
+def examine(functional: Functional, n_items: int) -> None:
     """Try a functional at random probabilities, and raise an error where it cannot be one, or is not what it says.
 
     Parameters
@@ -33,8 +32,6 @@ def examine(functional: Functional, n_items: int, *, ordered: bool = True) -> No
         The functional, bound to category weights and a graph.
     n_items : int
         Number of items, K.
-    ordered : bool
-        Whether display order matters; if not, the probabilities are the same in both orders.
 
     Raises
     ------
@@ -44,7 +41,7 @@ def examine(functional: Functional, n_items: int, *, ordered: bool = True) -> No
     GraphError
         If the functional uses pairs that are not compared.
     """
-    uniform, draws = trial_tables(functional, n_items, ordered=ordered)
+    uniform, draws = trial_tables(functional, n_items)
     _check_values(functional, draws)
     off = ~checked_graph(functional.graph, n_items).edges & ~np.eye(n_items, dtype=bool)
     if looks_at(functional, off):
@@ -63,22 +60,18 @@ def looks_at(functional: Functional, pairs: NDArray[np.bool_]) -> bool:
     uniform, draws = trial_tables(functional, len(pairs))
     changed, values = draws.copy(), functional.value(draws)
     changed[:, pairs] = uniform[:, pairs]
-    tolerance = _VALUE_TOLERANCE * np.abs(values).max(initial=1e-300)
-    return bool(np.abs(functional.value(changed) - values).max() > tolerance)
+    return not _are_equal(functional.value(changed), values)
 
 
-def words_of_fixed(
-    functional: Functional, combination: FloatArray, items: Sequence[str], *, ordered: bool = True
-) -> str | None:
+def words_of_fixed(functional: Functional, combination: FloatArray, items: Sequence[str]) -> str | None:
     """Return what to say where a combination of the scores, (d,), is the same at all probabilities; None elsewhere."""
-    values = functional.value(trial_tables(functional, len(items), ordered=ordered)[1])
-    scaled = combination / combination[np.argmax(np.abs(combination))]
-    constant = values @ scaled
+    values = functional.value(trial_tables(functional, len(items))[1])
+    constant = values @ combination
     if np.ptp(constant) > _tolerance(values):
         return None
-    is_sum = np.allclose(scaled, 1, rtol=0, atol=1e-6)
-    what = "the scores always sum to" if is_sum else f"{terms_of(scaled, functional.names(items))} is always"
-    code = f"[np.ones({len(scaled)})]" if is_sum else str([[float(c) for c in np.round(scaled, 7) + 0.0]])
+    is_sum = np.allclose(combination, 1, rtol=0, atol=1e-6)
+    what = "the scores always sum to" if is_sum else f"{terms_of(combination, functional.names(items))} is always"
+    code = f"[np.ones({len(combination)})]" if is_sum else str([np.round(combination + 0.0, 7).tolist()])
     return f"{what} {np.round(constant.mean(), 9):.6g}; say {functional.says_fixed.format(code)}"
 
 
@@ -87,33 +80,22 @@ def terms_of(combination: FloatArray, names: Sequence[str]) -> str:
     return " ".join(f"{c:+.3g}*{name}" for c, name in zip(combination, names, strict=True) if abs(c) > 1e-6)
 
 
-def checked_values(
-    title: str, function: Callable[[FloatArray], object], mu: FloatArray, *, may_be_flat: bool = False
-) -> FloatArray:
-    """Return what a function gives at probabilities, an array with one row for each context."""
-    with failing_as(OptionError, f"functional {title!r} on probabilities of shape {mu.shape}"):
-        returned = function(mu)
-    values = real_array(returned, f"what functional {title!r} returns", "an array (contexts, d)", OptionError)
-    values = values[:, None] if may_be_flat and values.ndim == 1 else values
-    if values.ndim != 2 or len(values) != len(mu):
-        raise OptionError(
-            f"functional {title!r} returns shape {values.shape} for {len(mu)} contexts; allowed: "
-            f"({len(mu)}, d), one row per context"
-        )
-    return values
-
-
-def trial_tables(functional: Functional, n_items: int, *, ordered: bool = True) -> tuple[FloatArray, FloatArray]:
+def trial_tables(functional: Functional, n_items: int) -> tuple[FloatArray, FloatArray]:
     """Return probabilities with which all items tie, (1, K, K, C), and four random draws away from 0 and 1."""
     n_categories = 2 if functional.weights is None else functional.weights.n_categories
     rng, items = np.random.default_rng(_SEED), np.arange(n_items)
     uniform = np.full((1, n_items, n_items, n_categories), 1 / n_categories)
     draws = 0.1 / n_categories + 0.9 * rng.dirichlet(np.ones(n_categories), size=(4, n_items, n_items))
     uniform[:, items, items] = draws[:, items, items] = 0.0
-    return uniform, draws if ordered else (draws + in_other_order(draws)) / 2
+    return uniform, draws
 
 
 # --- the checks -------------------------------------------------------------------------------------------------------
+
+
+def _are_equal(values: FloatArray, others: FloatArray) -> bool:
+    """Return whether values agree but for rounding."""
+    return np.allclose(values, others, rtol=0, atol=_VALUE_TOLERANCE * np.abs(others).max(initial=1e-300))
 
 
 def _tolerance(values: FloatArray) -> float:
@@ -124,7 +106,14 @@ def _tolerance(values: FloatArray) -> float:
 
 def _values_at(functional: Functional, mu: FloatArray) -> FloatArray:
     """Return the scores at probabilities; an error with the probabilities where they are no finite numbers."""
-    values = checked_values(functional.label, functional.value, mu)
+    what = f"functional {functional.label!r}"
+    with failing_as(OptionError, f"{what} on probabilities of shape {mu.shape}"):
+        returned = functional.value(mu)
+    values = real_array(returned, f"what {what} returns", "an array (contexts, d)", OptionError)
+    if values.ndim != 2 or len(values) != len(mu):
+        raise OptionError(
+            f"{what} returns shape {values.shape} for {len(mu)} contexts; allowed: ({len(mu)}, d), one row per context"
+        )
     if np.isfinite(values).all():
         return values
     table, places = mu[np.flatnonzero(~np.isfinite(values).all(axis=1))[:1]], np.arange(mu.shape[1])
@@ -143,16 +132,14 @@ def _values_at(functional: Functional, mu: FloatArray) -> FloatArray:
         cause, advice = "the entries with j = k, which are zero", "leave them out"
     elif table.min() < 0:
         advice = "interior=False says that there is no logarithm and no division by a probability: leave it out"
-    raise OptionError(f"functional {functional.label!r} returns NaN or infinity from {cause}; {advice}")
+    raise OptionError(f"{what} returns NaN or infinity from {cause}; {advice}")
 
 
 def _check_values(functional: Functional, draws: FloatArray) -> None:
     """Check that the values are finite numbers with names, and that those of a context depend on it alone."""
     values, title, n_items = _values_at(functional, draws), functional.label, draws.shape[1]
-    if values.shape[1] == 0:
-        raise OptionError(f"functional {title!r} returns no numbers; allowed: an array (n, d) with d at least 1")
     names = functional.names([f"model_{place}" for place in range(n_items)])
-    if len(names) != values.shape[1]:
+    if not 0 < values.shape[1] == len(names):
         raise OptionError(
             f"functional {title!r} returns {values.shape[1]} numbers per context for {n_items} models, but has "
             f"{len(names)} names: {listed(names)}; give one name per number (outputs= of Custom, names() of a class)"
@@ -162,16 +149,11 @@ def _check_values(functional: Functional, draws: FloatArray) -> None:
         is_largest = draws == draws.max(axis=-1, keepdims=True)
         outside = np.where(is_largest, 1 + (draws.shape[-1] - 1) * SMALL_CHANGE, -SMALL_CHANGE)
         _values_at(functional, np.where(draws > 0, outside, 0.0))
-    tolerance = _VALUE_TOLERANCE * np.abs(values).max(initial=1e-300)
-    if np.abs(functional.value(draws) - values).max() > tolerance:
+    if not _are_equal(np.concatenate([functional.value(one[None]) for one in draws]), values):
         raise OptionError(
-            f"functional {title!r} returns other values when it is called again; let it draw no random numbers and "
-            f"keep no state"
-        )
-    if np.abs(np.concatenate([functional.value(one[None]) for one in draws]) - values).max() > tolerance:
-        raise OptionError(
-            f"functional {title!r} gives a context another value when it is called with other contexts; let a row "
-            f"of the result depend on the same row of mu only (the mean over contexts is taken afterwards)"
+            f"functional {title!r} gives a context another value when it is called again, with other contexts; let a "
+            f"row of the result depend on the same row of mu only (the mean over contexts is taken afterwards), draw "
+            f"no random numbers and keep no state"
         )
 
 
@@ -237,11 +219,6 @@ def _check_claims(functional: Functional, draws: FloatArray) -> None:
     delta = draws[::-1] - draws
     with failing_as(OptionError, f"the derivative of functional {title!r}"):
         derivative = np.asarray(functional.derivative(draws, delta))
-    if derivative.shape != values.shape:
-        raise OptionError(
-            f"the derivative of functional {title!r} returns shape {derivative.shape}; allowed: {values.shape}, the "
-            f"shape of the values"
-        )
     expected = central_differences(functional.value, draws, delta, functional.interior)
     advice = "correct directional= (derivative() of a class), or leave it out to use differences"
     _check_equal(f"the derivative of functional {title!r}", derivative, expected, "differences of its values", advice)
@@ -255,6 +232,8 @@ def _check_claims(functional: Functional, draws: FloatArray) -> None:
 
 def _check_equal(what: str, found: FloatArray, expected: FloatArray, source: str, advice: str) -> None:
     """Raise unless two arrays by output agree but for rounding."""
+    if found.shape != expected.shape:
+        raise OptionError(f"{what} returns shape {found.shape}; allowed: {expected.shape}; {advice}")
     error = np.abs(found - expected)
     if not error.max() <= _CLAIM_TOLERANCE * max(float(np.abs(expected).max()), 1e-12):
         i, output = np.unravel_index(int(np.where(np.isnan(error), np.inf, error).argmax()), error.shape)

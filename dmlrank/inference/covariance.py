@@ -314,7 +314,7 @@ def find_constant_combination(covariance: Covariance) -> FloatArray | None:
     constant[varying] = axes[:, null] / errors[varying, None]
     constant = covariance.basis @ (covariance.basis.T @ constant)
     largest = constant[:, np.argmax(np.square(constant).sum(axis=0))]
-    return np.asarray(largest / np.abs(largest).max())
+    return np.asarray(largest / largest[np.argmax(np.abs(largest))])
 
 
 def robust(influence: CentredSums, gauge: FloatArray) -> Covariance:

@@ -179,12 +179,14 @@ def _plan_of_grades(problem: ScoreProblem, goal: Goal, limits: Limits) -> Plan:
         mu=np.sqrt(np.square(problem.mu).mean(axis=0)) * np.ones_like(problem.mu),
         single_run=problem.single_run.mean(axis=0) * np.ones_like(problem.mu),
     )
-    gain = 1 - np.sqrt(specify(problem, goal, limits).objective / specify(at_random, goal, limits).objective)
+    plans = specify(problem, goal, limits), specify(at_random, goal, limits)
+    gain = 1 - np.sqrt(plans[0].objective / plans[1].objective)
     if pays := gain >= _LEAST_GAIN:
         remark = f"Standard errors are {100 * gain:.0f} % smaller than with random prompts."
     else:
         remark = "Prompts are drawn at random: to prefer those that are hard to predict would gain less than 5 %."
-    return specify(problem if pays else at_random, replace(goal, remarks=(*goal.remarks, remark)), limits)
+    plan = plans[0] if pays else plans[1]
+    return replace(plan, goal=replace(plan.goal, remarks=(*plan.goal.remarks, remark)))
 
 
 def _is_arena(steps: FitState) -> bool:

@@ -62,7 +62,7 @@ def specify(problem: Problem, goal: Goal, limits: Limits) -> Plan:
     goal = goal.settled(implied, problem.names, problem.gauge)
     if goal.counts is not None:
         assert isinstance(problem, VoteProblem)
-        problem = weighted_by_counts(problem, goal, limits)
+        return weighted_by_counts(Plan, problem, goal, limits)
     return solve(Plan, problem, goal, limits)
 
 

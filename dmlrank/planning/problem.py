@@ -217,11 +217,12 @@ class Problem(ABC):
             return _SMALLEST_SHARE * self.uniform(budget)
         if smallest > self.max_uniform * (1 + 1e-12):
             raise OptionError(f"with one_pair=True the largest min_propensity is {self.max_uniform:.6g}")
-        least = smallest * self.total_cost
+        least = smallest * (self.total_cost + self.spent) - self.spent
         if least > budget * (1 + 1e-12):
+            of = "of every model" if self.of_scores else "on every pair"
             raise OptionError(
-                f"budget={budget:g} is too small for min_propensity={smallest:g} on every pair; raise the budget to "
-                f"{least:.8g}, or take min_propensity={budget / self.total_cost:.6g}"
+                f"budget={budget:g} is too small for min_propensity={smallest:g} {of}; raise the budget to "
+                f"{least:.8g}, or take min_propensity={self.uniform(budget):.6g}"
             )
         return smallest
 

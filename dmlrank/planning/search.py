@@ -89,11 +89,12 @@ def _by_steps(problem: Problem, goal: Goal, limits: Limits, start: Start | None,
     if goal.criterion == "D":
         variances, axes = np.linalg.eigh(rows @ goal.sigma(labelling, between) @ rows.T)
         if not variances[0] > 1e-12 * variances[-1]:
-            constant = axes[:, 0] @ rows / np.abs(axes[:, 0] @ rows).max()
-            known = words_of_fixed(problem.functional, constant, problem.models, ordered=problem.ordered)
+            constant = axes[:, 0] @ rows
+            constant /= constant[np.argmax(np.abs(constant))]
+            known = words_of_fixed(problem.functional, constant, problem.models)
             raise OptionError(
-                f"criterion='D' has a determinant of zero: {terms_of(constant, problem.names)} has no variance under "
-                f"these probabilities. {known or 'Take contrasts= without it'}, or use criterion='A'"
+                f"the determinant of criterion='D' is zero, because {terms_of(constant, problem.names)} has no "
+                f"variance: {known or 'take contrasts= without it'}, or use criterion='A'"
             )
     values, vectors = np.linalg.eigh(labelling)
     # The directions in which there is variance.

@@ -22,7 +22,7 @@ from ..data.preferences import FloatArray
 from ..functionals import BradleyTerry
 from .allocation import allocate
 from .criteria import Goal, Limits
-from .precision import Solution, solve
+from .precision import S, solve
 from .problem import VoteProblem
 
 # A search for weights by counts ends when a step lowers the objective by less than this share, or after so many steps.
@@ -37,8 +37,8 @@ def labels_before(problem: VoteProblem, counts: FloatArray) -> FloatArray:
     return problem.take(counts[None]) / ((2 if problem.ordered else 1) * problem.n_contexts)
 
 
-def weighted_by_counts(whole: VoteProblem, goal: Goal, limits: Limits) -> VoteProblem:
-    """Return the problem with pairs weighted by the labels of ``goal.counts``, (K, K), and those of its plan."""
+def weighted_by_counts(kind: type[S], whole: VoteProblem, goal: Goal, limits: Limits) -> S:
+    """Solve the problem with pairs weighted by the labels of ``goal.counts``, (K, K), and those of its plan."""
     counts = goal.counts
     assert counts is not None
     joined = replace(whole, before=labels_before(whole, counts))
@@ -50,10 +50,10 @@ def weighted_by_counts(whole: VoteProblem, goal: Goal, limits: Limits) -> VotePr
     # plan has as many labels of each pair as the uniform one.
     for most_steps in (_MOST_STEPS, 0):
         problem = _weights_of_optimum(joined, goal, limits, most_steps).scanned()[1]
-        solution = solve(Solution, problem, goal, limits)
+        solution = solve(kind, problem, goal, limits)
         if goal.objective(solution.sigma) <= goal.objective(solution.uniform_sigma):
             break
-    return problem
+    return solution
 
 
 def _weights_of_optimum(whole: VoteProblem, goal: Goal, limits: Limits, most_steps: int) -> VoteProblem:

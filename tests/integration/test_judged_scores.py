@@ -189,6 +189,14 @@ def test_a_plan_says_what_people_grade_next():
         fit(table).design(90)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
+def test_few_further_grades_can_be_planned_however_many_there_are(share):
+    res = fit(answers(8, share=share), propensity="marginal")
+    plan = res.design(12, contrasts=["a - b", "b - c"])
+    assert plan.expected_cost == pytest.approx(12, rel=1e-3)
+    assert plan.std_errors.le(res.bse * (1 + 1e-9)).all()
+
+
 def test_an_unbiased_judge_is_not_said_to_differ():
     marked, n = 0, 0
     for seed in range(6):

@@ -165,10 +165,10 @@ WRONG = {
         lambda mu: np.log(0.6 - mu[:, 0, 1, 0]),
         r"NaN or infinity from probabilities such as mu\[0, 1\] = \[",
     ),
-    "mixes": (lambda mu: mu[:, 0, 1, 0] - mu[:, 0, 1, 0].mean(), "called with other contexts"),
-    "random": (draws_numbers(), "other values when it is called again"),
-    "text": (lambda mu: ["high"] * len(mu), "is a list that holds no real numbers"),
-    "nothing": (lambda mu: np.empty((len(mu), 0)), "returns no numbers"),
+    "mixes": (lambda mu: mu[:, 0, 1, 0] - mu[:, 0, 1, 0].mean(), "with other contexts"),
+    "random": (draws_numbers(), "another value when it is called again"),
+    "text": (lambda mu: ["high"] * len(mu), "holds no real numbers"),
+    "nothing": (lambda mu: np.empty((len(mu), 0)), "returns 0 numbers"),
 }
 
 
@@ -234,7 +234,7 @@ FALSE = {
     "jump": ((lambda mu: (shares(mu) > 0.5) * 1.0,), "a jump"),
     "nan": ((lambda mu: shares(mu) * np.nan,), "NaN or infinity from probabilities"),
     "shape": ((lambda mu: shares(mu)[:2],), r"returns shape \(2, 4\) for 4 contexts"),
-    "mixed": ((lambda mu: shares(mu) - shares(mu).mean(axis=0),), "called with other contexts"),
+    "mixed": ((lambda mu: shares(mu) - shares(mu).mean(axis=0),), "with other contexts"),
     "fails": ((lambda mu: mu[:, 9],), "fails: IndexError"),
 }
 
@@ -257,7 +257,7 @@ def test_a_class_has_a_name_and_a_coefficient_for_each_score():
     One.names = lambda self, items: ("chance",)
     examine(One().bind(HALF), 4)
     One.gauge = lambda self, n_items: Gauge.spanned_by(np.ones(n_items), "a reason")
-    with pytest.raises(OptionError, match=r"has 4 coefficients for each combination; allowed: 1"):
+    with pytest.raises(OptionError, match=r"combinations with 4 coefficients; allowed: 1"):
         examine(One().bind(HALF), 4)
     One.value = lambda self, mu: mu[:, 0, 1, 0]
     with pytest.raises(OptionError, match=r"returns shape \(4,\) for 4 contexts"):
