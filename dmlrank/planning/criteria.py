@@ -160,7 +160,8 @@ class Goal:
     def _best_and_open(self, count: int, scores: FloatArray) -> tuple[IntArray, IntArray]:
         """Return the models with the best scores, and the others that may be among the best."""
         order = np.argsort(-self.sign * scores, kind="stable")
-        order = order[np.argsort(self.aside[order], kind="stable")]
+        if self.above is not None:
+            order = order[np.argsort(self.aside[order], kind="stable")]
         best, others = order[:count], order[count:]
         return best, others[:0] if self.above is None else others[self.above[:, others].sum(axis=0) < count]
 

@@ -316,7 +316,7 @@ def _statements(solution: Solution, alpha: float) -> Iterator[str]:
         f"the same cost; ratio: std err / uniform. {level} width: of simultaneous intervals (max-t). {what}: "
         f"{words['labels']}"
     )
-    if solution.slack:
+    if solution.slack and cost < (1 - 1e-9) * solution.budget:
         times = int(solution.budget / max(cost, 1e-300)) if problem.of_scores else 1
         rest = f", or run every planned cell {times} times (a fit takes the mean of its runs)" if times > 1 else ""
         yield (

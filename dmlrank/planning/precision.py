@@ -67,7 +67,7 @@ class Solution:
     @property
     def slack(self) -> bool:
         """Whether a larger budget changes nothing, because every label that adds precision is collected for certain."""
-        return self.multiplier == 0 and self.expected_cost < (1 - 1e-9) * self.budget
+        return self.multiplier == 0
 
     @property
     def smallest_propensity(self) -> float:
