@@ -180,7 +180,7 @@ def _test_same(steps: FitState, other: FitState) -> WaldTestResults:
     names = steps.setup.functional.names(steps.data.items)
     first, second = (one.influence.by_context() for one in (steps, other))
     change = second.centred - first.centred
-    gauge, clusters = steps.setup.functional.gauge(len(names)).basis, steps.units.clusters
+    gauge, clusters = steps.setup.functional.gauge(steps.data.n_items).basis, steps.units.clusters
     clusters = None if clusters is None else clusters.without_annotators()
     covariance = clustered_covariance(side_by_side([StackedInfluence(change)]), gauge, clusters, None)
     estimates = NamedEstimates(second.estimate - first.estimate, covariance, names, "scores have the same level", None)
