@@ -760,6 +760,8 @@ def test_ctrl_c_while_modules_are_loaded(tmp_path):
         "class Interrupts(importlib.abc.MetaPathFinder):\n"
         "    def find_spec(self, name, *_):\n"
         "        if name == 'pandas': signal.raise_signal(signal.SIGINT)\n"
+        # A job in the background of a shell ignores the signal.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from dmlrank.cli.main import main\n"
         "sys.meta_path.insert(0, Interrupts())\n"
         "sys.exit(main(['demo']))"

@@ -313,7 +313,8 @@ def test_reading_an_embedding_copies_it_once(many_votes):
     rng = np.random.default_rng(5)
     matrix = rng.normal(size=(200, 2000))
     frame = many_votes.assign(e=list(matrix))
-    for features, env in (("e", {}), ("matrix", {"matrix": matrix}), ("topic + e", {})):
+    # The first time, modules are loaded.
+    for number, (features, env) in enumerate((("e", {}), ("e", {}), ("matrix", {"matrix": matrix}), ("topic + e", {}))):
         tracemalloc.start()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dr.DmlrankWarning)
@@ -323,7 +324,7 @@ def test_reading_an_embedding_copies_it_once(many_votes):
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert data.x.shape[1] >= 2000
-        assert peak < 1.7 * data.x.nbytes
+        assert not number or peak < 1.7 * data.x.nbytes
 
 
 def test_missing_features_are_counted():
