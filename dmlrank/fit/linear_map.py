@@ -85,10 +85,8 @@ class Functions:
             return Groups(self.design.T > 0).unanimous_covariance(state)
         if state.unanimous is None:
             return None
-        errors, design = (
-            label_errors(state.data, state.repetitions, state.units, state.setup.functional.apart),
-            self.design,
-        )
+        errors = label_errors(state.data, state.repetitions, state.units, state.setup.functional.apart)
+        design = self.design
         gram = design.T @ (state.influence.weight[:, None] * design) / len(design)
         factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
         cell_factor = factor[errors.cells.context] * errors.weight[:, None]
