@@ -393,7 +393,7 @@ class NoiseContrast:
         place = np.concatenate([place, np.repeat(place, DRAWN_PER_SHOWN)])
         first = np.concatenate([rows.first.astype(np.int32), pair // n_items])
         second = np.concatenate([rows.second.astype(np.int32), pair % n_items])
-        binned, order = BinnedPairs.of(cells.x, rows.context[place], first, second, current().n_jobs or 0)
+        binned, order = BinnedPairs.of(cells.x, rows.context[place], first, second)
         is_shown = (order < len(rows)).astype(np.int8)
         cell = cells.number[place[order]].astype(np.int32)
         with np.errstate(divide="ignore"):
