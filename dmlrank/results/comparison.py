@@ -27,25 +27,35 @@ from ..inference.wald import WaldTestResults, wald_test
 from ..options import METHODS
 from ..report.fact_words import score_words
 from ..report.fit_summary import ShownModels, choose_models, rank_set_text
-from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, in_joint_tests, move_sentence, reversal_note
 from ..report.phrases import (
+    CHANGES_NAMED,
+    arrival_sentences,
     as_sentence,
     counted,
     enumerated,
     few_votes_note,
     first_of,
     functional_unit,
+    in_joint_tests,
+    move_sentence,
     percentage,
+    reversal_note,
 )
 from ..report.render_page import Board
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_texts
-from ..tables.summary_table import Summary
+from ..tables.summary_table import (
+    Summary,
+    decimals,
+    fewest_decimals,
+    fixed_text,
+    p_value_clause,
+    p_value_text,
+    score_texts,
+)
 from .joint_estimates import JointBoards, JointEstimates, reversals_in
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
 from .rank_results import RankResults, result_of
 from .ranking import make_board
-from .requirements import Needs
-from .sequential_and_bootstrap import alpha_or_default, in_unit
+from .requirements import Needs, alpha_or_default, in_unit
 
 # Properties that automatic names are made from, in this order.
 _TRAITS: tuple[Callable[[Estimates], str], ...] = (

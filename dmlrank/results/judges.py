@@ -27,11 +27,9 @@ from ..inference.covariance import Covariance, free_basis
 from ..inference.simultaneous import Simultaneous
 from ..inference.wald import WaldTestResults, z_statistics
 from ..report.phrases import counted, enumerated, grades_sentences
-from ..tables.display_text import decimals, fixed_text, p_value_clause, p_value_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fixed_text, p_value_clause, p_value_text
 from .joint_estimates import JointEstimates, JointResults
-from .requirements import Needs, TitledTable, joined_names, members, require_intervals, require_steps
-from .sequential_and_bootstrap import alpha_of
+from .requirements import Needs, TitledTable, alpha_of, joined_names, members, require_intervals, require_steps
 
 _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position", "family"
 # Effects that are no preferences.

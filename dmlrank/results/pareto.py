@@ -22,8 +22,7 @@ from ..plotting.charts import BEST, STATUSES, UNDECIDED, WORSE, front_chart
 from ..report.fact_words import score_head
 from ..report.fit_summary import rows_to_show, score_digits
 from ..report.phrases import counted, first_of, functional_unit
-from ..tables.display_text import decimals, fixed_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fixed_text
 from .requirements import ModelTable, require_steps
 from .run_table import random_costs
 

@@ -22,14 +22,18 @@ from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
 from ..plotting.charts import (
+    TEXT_SIZE,
     curve_chart,
     forest_plot,
     influence_chart,
+    level_words,
+    literal,
+    models_words,
+    new_figure,
     overlap_chart,
     reliability_chart,
     reliability_curve,
 )
-from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure
 from ..report.fact_words import score_head
 from ..report.fit_summary import chosen_names, rows_to_show
 from ..report.phrases import counted, functional_unit, interval_method, models_to_mark, percentage
@@ -37,8 +41,7 @@ from ..report.svg import ends_of_axis
 from .groups import Projection
 from .heterogeneity import influence_values
 from .ranking import PairwiseResults, RankSets
-from .requirements import require_steps
-from .sequential_and_bootstrap import alpha_of, critical_value_of
+from .requirements import alpha_of, critical_value_of, require_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -67,8 +67,7 @@ from ..report.phrases import (
     some_of,
     unseen_note,
 )
-from ..tables.display_text import inert
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import Summarised, Summary, inert
 from .ranking import (
     PairwiseResults,
     RankSets,
@@ -76,8 +75,8 @@ from .ranking import (
     pairs_to_compare,
     places_to_compare,
 )
-from .requirements import Needs, members, named_estimates, require_steps
-from .sequential_and_bootstrap import (
+from .requirements import (
+    Needs,
     adjusted_p_values,
     alpha_of,
     alpha_or_default,
@@ -85,6 +84,9 @@ from .sequential_and_bootstrap import (
     drawn,
     in_unit,
     make_scale,
+    members,
+    named_estimates,
+    require_steps,
     rescaled,
     sequential_view,
     simultaneous_of,
@@ -100,11 +102,11 @@ if TYPE_CHECKING:
     from .fragility import FragilityResults
     from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
+    from .joint_estimates import StyleResults
     from .judges import GradeReport, JudgeAudit, JudgeReport
     from .pareto import Pareto
     from .score_tests import Ellipsoid, RestrictionTest, WinProbability, ZTestResults
     from .sensitivity_results import ScoreBounds, SensitivityResults
-    from .style_results import StyleResults
 
 
 # What several methods say where a result does not have them.
@@ -974,7 +976,7 @@ class RankResults(Summarised):
     @property
     def style(self) -> StyleResults | None:
         """Slopes on style, and scores before and after the adjustment of ``adjust=``; None without an adjustment."""
-        from .style_results import StyleResults
+        from .joint_estimates import StyleResults
 
         return None if self.estimates.style is None else StyleResults(self.estimates)
 
@@ -1176,7 +1178,7 @@ class RankResults(Summarised):
         >>> bool((sizes["times"].iloc[-1] >= sizes["times"].iloc[:-1]).all())
         True
         """
-        from .sample_size import table_of_sizes
+        from .run_table import table_of_sizes
 
         return table_of_sizes(
             self.estimates,
@@ -1677,8 +1679,8 @@ class RankResults(Summarised):
         >>> "<title>Win rates: share of wins, " in page, len(page) < 60_000
         (True, True)
         """
-        from ..report.joint_tables import side_by_side_on_page
         from ..report.render_page import Masthead, check_page_extra, write_page
+        from .joint_estimates import side_by_side_on_page
         from .judges import JudgeAudit
         from .pareto import Pareto
         from .sensitivity_results import SensitivityResults

@@ -17,10 +17,8 @@ from ..inference.simultaneous import TEST_COLUMNS, Simultaneous, compare_differe
 from ..inference.wald import Alternative
 from ..report.fit_summary import ShownModels, choose_models, chosen_names
 from ..report.phrases import counted, unseen_note
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
-from ..tables.summary_table import Summary
-from .requirements import ModelTable
-from .sequential_and_bootstrap import adjusted_p_values, alpha_of, drawn, summary_level
+from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text, p_value_text
+from .requirements import ModelTable, adjusted_p_values, alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -256,8 +254,7 @@ class PairwiseResults(ModelTable):
 
     def _draw_intervals(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
         """Draw the differences from one model in the frame with their intervals."""
-        from ..plotting.charts import forest_plot
-        from ..plotting.theme import level_words, literal
+        from ..plotting.charts import forest_plot, level_words, literal
 
         if self.side == "equivalence":
             held = f"limits of two one-sided tests at {self.alpha:g} ({self.method})"
@@ -365,7 +362,7 @@ class RankSets(ModelTable):
         return iter(self.result_frame)
 
     def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
-        from ..plotting.theme import models_words
+        from ..plotting.charts import models_words
 
         chosen = chosen_names(self.models, models, top)
         frame, n_models = self.result_frame.loc[chosen], len(self)
@@ -418,8 +415,7 @@ class RankSets(ModelTable):
         OptionError
             If a model is named twice, or there are too many models for a picture.
         """
-        from ..plotting.charts import rank_set_chart
-        from ..plotting.theme import models_words
+        from ..plotting.charts import models_words, rank_set_chart
 
         chosen = chosen_names(self.models, models, top)
         frame = self.result_frame.loc[chosen]

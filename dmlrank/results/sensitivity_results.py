@@ -24,8 +24,7 @@ from ..fit.tipping_points import BoundEvaluation, distances, extend_to_tipping_p
 from ..functionals.linear_scores import PassAtK
 from ..inference.simultaneous import MaxT, Simultaneous
 from ..report.phrases import counted, functional_unit, percentage
-from ..tables.display_text import decimals, fewest_decimals
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fewest_decimals
 from .requirements import TitledTable, require_intervals
 
 _SIDES = ("lower", "upper", "conf_lower", "conf_upper")
