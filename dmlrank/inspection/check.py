@@ -231,6 +231,8 @@ def _texts(column: pd.Series) -> list[str]:
     return [text(value) for value in column.tolist()]
 
 
+# A line has the severity of a problem, the frame of the check that has more on it and the problem's name, a colon, what
+# was found, a stroke and the advice, in the form of the list in report/facts.py.
 _LIST = """
 = Problems
 error, models, gaps: Scores are missing of {worst}; {common:,} of {prompts:,} prompts have a score of every model. | Say
