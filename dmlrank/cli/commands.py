@@ -326,7 +326,7 @@ def _named(given: argparse.Namespace, results: Sequence[dr.RankResults], names: 
     """Compare results, by default under the names of their files."""
     from ..results.comparison import named_results
 
-    return named_results(names or _names_of(given), results, independent=given.independent)
+    return named_results(names or _names_of(given), results, independent=bool(given.independent))
 
 
 def _add_report_options(command: argparse.ArgumentParser) -> None:

@@ -37,7 +37,7 @@ from ..report.fit_summary import INTERVAL_KINDS
 from ..report.render_page import Board, Masthead, check_page_extra, write_page
 from ..tables.summary_table import Summarised, Summary, decimals, p_value_text
 from .pareto import Pareto
-from .requirements import ModelTable, alpha_or_default, joined_names
+from .requirements import ModelTable, alpha_or_default, have_same_scores, joined_names
 from .score_tests import ZTestResults
 
 
@@ -248,12 +248,13 @@ class JointBoards(JointResults, ModelTable):
         differing, boards, tables = self._page(alpha, unit)
         if pareto is not None:
             own = boards if not unit else self._page(alpha, "")[1]
-            place = next((place for place, board in enumerate(own) if pareto.is_of(board.results)), None)
-            if place is None:
+            places = [n for n, board in enumerate(own) if have_same_scores(pareto.estimates, board.results)]
+            if not places:
                 raise OptionError(
                     "pareto= was computed from another result: no leaderboard of this page has its scores"
                 )
-            boards[place] = replace(boards[place], pictures=(pareto.page_section(boards[place].results),))
+            board = boards[places[0]]
+            boards[places[0]] = replace(board, pictures=(pareto.page_section(board.results),))
         # The table of the page is made from the leaderboards, and says itself what its columns are.
         notes = (
             re.sub(r"^Each (?:result|column) has .*?\. ?|\"P equal\" tests .*?\. ?", "", note)

@@ -388,10 +388,10 @@ class JudgeAudit(JointResults, TitledTable):
         )
         heads = (("effect", 1), ("estimate", 1), ("std err", 1), ("[interval]", 2), ("P", 1))
         header = tuple((f"{name}:", f"{counted(count, 'pair')} with votes") for name, count in self.pairs.items())
-        notes = tuple(self.sentences())
+        notes = tuple(self._sentences())
         return Summary("What Judges Prefer", header, heads, rows, notes, row_head="judge", text_columns=(1,))
 
-    def sentences(self) -> list[str]:
+    def _sentences(self) -> list[str]:
         """Return what the numbers are, and the joint test of each judge."""
         level = f"{100 * (1 - self.joint.alpha):g} %"
         texts = [
@@ -421,18 +421,6 @@ class JudgeAudit(JointResults, TitledTable):
             f"[{low:.{digits}f}, {high:.{digits}f}]"
             for effect, estimate, low, high in rows[["effect", "estimate", "conf_low", "conf_high"]].to_numpy()
         ]
-
-    def page_section(self) -> tuple[str, tuple[str, ...]]:
-        """Return title and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
-        table, texts = self.table(), []
-        digits = decimals(table["std_error"].to_numpy(), fewest=3)
-        for name, rows in table.groupby("judge", sort=False):
-            parts = []
-            for effect, *numbers in rows[["effect", "estimate", "conf_low", "conf_high"]].to_numpy():
-                estimate, low, high = (fixed_text(number, digits) for number in numbers)
-                parts.append(f"{effect} {estimate} ({low} to {high})")
-            texts.append(f"{name}, {counted(self.pairs[str(name)], 'pair')}: {'; '.join(parts)}.")
-        return "What judges prefer", (*texts, *self.sentences())
 
     def __repr__(self) -> str:
         return f"<JudgeAudit: {counted(len(self.pairs), 'judge')}, {counted(len(self.joint.names), 'estimate')}>"

@@ -151,11 +151,6 @@ class Pareto(ModelTable):
         title, text = f"Score against cost: {score_head(shown)} and {self.cost}", self.sentence().partition(". ")[2]
         return title, picture, table, text
 
-    def is_of(self, estimates: Estimates) -> bool:
-        """Return whether the analysis has the scores of these estimates, in their unit."""
-        own = self.estimates
-        return own.models == estimates.models and bool(np.array_equal(own.estimate, estimates.estimate))
-
     @property
     def _counts(self) -> str:
         """How many models have each status, which may be unknown."""

@@ -96,6 +96,11 @@ def named_estimates(estimates: Estimates) -> NamedEstimates:
     return NamedEstimates(e.estimate, e.covariance, e.names, e.reason, e.sequence)
 
 
+def have_same_scores(one: Estimates, other: Estimates) -> bool:
+    """Return whether an analysis of one result is about the scores of another, in their unit."""
+    return one.names == other.names and bool(np.array_equal(one.estimate, other.estimate))
+
+
 def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]:
     """Join the parts of every name, quoted where they contain the separator, so that the names differ."""
     texts = [tuple(map(str, name_parts)) for name_parts in parts]

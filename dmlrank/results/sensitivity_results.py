@@ -185,12 +185,6 @@ class SensitivityResults(TitledTable):
         about = f"{assumed}{_GAMMA} {self._shown_battles()}"
         return "If those who vote differ from those who do not", (about, self.sentence(), *lines)
 
-    def is_of(self, estimates: Estimates) -> bool:
-        """Return whether the analysis has the contrasts of these estimates, in their unit."""
-        return self.estimates.names == estimates.names and np.allclose(
-            self.hypothesis.matrix @ estimates.estimate, self.estimate, rtol=1e-9, atol=1e-9
-        )
-
 
 def gamma_text(gamma: float) -> str:
     """Return a tipping point as text."""
