@@ -22,7 +22,7 @@ from dmlrank.exceptions import (
     OptionError,
     UnknownModelError,
 )
-from dmlrank.report.joint_tables import independent_prompts, unseen_models
+from dmlrank.report.phrases import independent_prompts, unseen_models
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
 
