@@ -17,9 +17,8 @@ from .._utils.tasks_and_threads import warn
 from ..exceptions import DataError, shown
 from ..options import Options
 from .arrays import AnyArray, BoolArray, IntArray, is_vector_column, name_of
-from .columns import CodedColumn, Columns, identity_texts
+from .columns import CodedColumn, Columns, identity_texts, value_codes
 from .derived_pairs import DerivedPairs
-from .equal_values import value_codes
 from .formula.features import Environment, FeatureNames
 from .formula.parse import Formula
 from .graph import MOST_OF_ALL

@@ -12,9 +12,8 @@ import pandas as pd
 from .._utils.argument_checks import check_flag, check_text, checked, number_in
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
-from .columns import CodedColumn, check_identity
+from .columns import CodedColumn, check_identity, value_codes
 from .derived_pairs import DerivedPairs, Runs
-from .equal_values import value_codes
 from .formula.parse import SHAPE_OF_SCORES, parse_formula
 from .frames import column_names, require_columns, take_columns
 

@@ -24,10 +24,18 @@ from .arrays import (
     name_of,
     row_slices,
 )
-from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index, similar_names
+from .columns import (
+    CodedColumn,
+    Columns,
+    align_by_index,
+    check_identity,
+    check_unicode,
+    find_shared_texts,
+    row_index,
+    similar_names,
+)
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats, warn_of_shared_prompts
 from .derived_pairs import DerivedPairs
-from .equal_values import find_shared_texts
 from .formula.features import Environment, FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import Formula, names_in, parse_formula
 from .frames import column_names, is_partitioned, require_columns, take_columns

@@ -16,7 +16,7 @@ from dmlrank.functionals import (
     RankCentrality,
     SoftMin,
 )
-from dmlrank.functionals.trial import examine
+from dmlrank.functionals.custom import examine
 
 KINDS = {
     "borda": lambda weights, graph: Borda(weights, graph),
