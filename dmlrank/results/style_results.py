@@ -38,7 +38,7 @@ class StyleResults(JointResults):
     Examples
     --------
     >>> import dmlrank as dr
-    >>> battles = dr.datasets.simulate_bt(300, rng=0)
+    >>> battles = dr.datasets.Bt().sample(300, rng=0)
     >>> battles["log_length"] = np.random.default_rng(0).normal(size=len(battles))
     >>> formula, options = "winner ~ 1 | model_a + model_b", {"context": "question_id", "rng": 0}
     >>> res = dr.dml_rank(formula, battles, adjust="~ log_length", **options)
