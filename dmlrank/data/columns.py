@@ -46,7 +46,7 @@ def align_by_index(value: T, index: pd.Index, *, name: str, of: str) -> T | pd.S
             return value.iloc[place]
     raise DataError(
         f"{name} is a {type(value).__name__} with the index {listed(value.index, 3)}, {of} have {listed(index, 3)}; "
-        f"set the index to these labels (each once), or pass {name}.to_numpy() in the order of {of}"
+        f"set the index to these labels (each once), or pass {name}.to_numpy()"
     )
 
 
@@ -62,7 +62,7 @@ def align_pairs_by_name(value: T, items: Sequence[str], *, name: str) -> T | Any
             finding = f"no {listed(missing)}" if missing else "a model twice"
             raise OptionError(
                 f"{name} is a frame with {finding} among its {side} ({listed(names)}); its rows and its columns must "
-                f"name every model once; an array (models, models) in their order, {listed(items)}, is allowed too"
+                f"name every model once: {listed(items)}"
             )
         places.append(names.get_indexer(pd.Index(items)))
     return value.to_numpy()[places[0]][:, places[1]]
@@ -90,7 +90,7 @@ class CodedColumn:
             cell = next(cell for cell in column if isinstance(cell, tuple) or not isinstance(cell, Hashable))
             kind = type(cell).__name__
             raise DataError(
-                f"column {column.name!r} holds {cell!r}, a {kind}; it must hold names, numbers or labels"
+                f"column {column.name!r} holds {cell!r}, a {kind}; allowed: names, numbers or labels"
             ) from None
         return cls(codes, np.asarray(levels, dtype=object))
 
@@ -205,8 +205,8 @@ def beside(ours: Iterable[object], theirs: Iterable[object]) -> str:
     if whole[0].isdisjoint(whole[1]):
         return f" (such as {shown_ids})"
     return (
-        f" (such as {shown_ids}: a missing value has made decimals of whole numbers; drop the rows without an "
-        f"identifier and convert the column, in pandas .astype('Int64').astype(str), or read both as text, dtype=str)"
+        f" (such as {shown_ids}: a missing value has made decimals of whole numbers; convert the column, in pandas "
+        f".astype('Int64').astype(str), or read both as text, dtype=str)"
     )
 
 
@@ -215,8 +215,8 @@ def _check_whole_names_are_compared(column: pd.Series) -> None:
     has_names = _COMPARES_UP_TO_NUL and column.dtype == object
     if has_names and any("\0" in cell for cell in column if isinstance(cell, str)):
         raise DataError(
-            f"column {column.name!r} holds a name with the character NUL, and pandas {pd.__version__} takes names for "
-            f"the same that differ after this character only; remove the character, or install pandas 3"
+            f"column {column.name!r} holds a name with the character NUL, up to which pandas {pd.__version__} compares "
+            f"names; remove it, or install pandas 3"
         )
 
 
@@ -226,7 +226,7 @@ def check_unicode(columns: Sequence[object], names: Iterable[str]) -> None:
         if not is_unicode(name):
             raise DataError(
                 f"column {columns[0]!r} holds the name {name!r}, which is no text in Unicode: it has half of a "
-                f"surrogate pair, as a text has that was cut within a character; correct the name"
+                f"surrogate pair; correct the name"
             )
 
 
@@ -253,7 +253,7 @@ def check_identity(columns: object, levels: Iterable[Hashable]) -> None:
                 hold = f"columns {listed(names)} hold" if len(names) > 1 else f"column {names[0]!r} holds"
                 raise DataError(
                     f"{hold} {other!r} ({type(other).__name__}) and {level!r} ({type(level).__name__}), which read the "
-                    f"same; give them one type, such as data[{names[0]!r}].astype(str), or rename one of them"
+                    f"same; give them one type, such as data[{names[0]!r}].astype(str), or rename one"
                 )
 
 
@@ -397,10 +397,10 @@ def warn_of_shared_texts(
     join = f"context={name!r}" if name else "context= with the column of the texts"
     groups_option = repr(name) if name else "column of the texts"
     warn(
-        f"{shared.n_repeats:,} of {len(shared.code):,} contexts repeat a value of "
-        f"{listed(shared.names)}{identifiers} ({shared.n_different:,} different values): if these are the same prompt, "
-        f"their votes are not independent and standard errors are too small; {join} joins them to one context, and "
-        f"cov_type='cluster' with cov_kwds={{'groups': {groups_option}}} allows for the dependence",
+        f"{shared.n_repeats:,} of {len(shared.code):,} contexts repeat a value of {listed(shared.names)}{identifiers} "
+        f"({shared.n_different:,} different values): if these are the same prompt, standard errors are too small; "
+        f"{join} joins them to one context, and cov_type='cluster' with cov_kwds={{'groups': {groups_option}}} allows "
+        f"for the dependence",
     )
 
 

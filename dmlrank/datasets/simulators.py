@@ -70,11 +70,8 @@ _CHUNK_ENTRIES = 2_000_000
 class Coefficients:
     """One draw of a simulator's coefficients, for K items, p features and q = min(2, p).
 
-    linear (K, p): Coefficients of the features in the utilities, W.
-    offset (K,): Constants of the utilities, b.
-    quadratic (K, q): Coefficients of the squares of the first q features, W_q.
-    phase (K,): Phases of the wave, phi.
-    selection (K,): How much each item raises the log-odds that its pairs are labelled, b_pi.
+    linear (K, p), offset (K,), quadratic (K, q), phase (K,): Coefficients W, b, W_q and phi of the utilities.
+    selection (K,): How much each item raises the log-odds that its pairs are labelled.
     """
 
     linear: FloatArray
@@ -172,17 +169,12 @@ class Simulator(ABC):
         Parameters
         ----------
         X : array_like, shape (n, p)
-            Features of the contexts.
+            Features of the contexts, finite numbers.
 
         Returns
         -------
         numpy.ndarray, shape (n, K)
             Utilities u, before the division by ``temperature``.
-
-        Raises
-        ------
-        DataError
-            If ``X`` is not a finite (n, p) array.
         """
         features, c = self._checked_features(X), self.draw()
         squares = features[:, : c.quadratic.shape[1]] ** 2
@@ -270,10 +262,9 @@ class Simulator(ABC):
         Parameters
         ----------
         functional : str or functional
-            ``"borda"``, ``"bt"`` or ``"rank_centrality"`` with ties one half, or any functional with a ``value``.
+            Name of a functional, with ties one half, or any functional with a ``value``.
         n : int
-            Number of contexts. The Monte-Carlo error is the scores' standard deviation over contexts divided by the
-            square root of ``n``.
+            Number of contexts; the Monte-Carlo error falls with the square root of ``n``.
         rng : int, numpy.random.Generator or None
             Source of the contexts. The default gives the same numbers every time.
 
@@ -324,8 +315,8 @@ class Ties(Simulator):
 
     .. math:: \mu_{jk} = \mathrm{softmax}(d_{jk}, -d_{jk}, \tau_0 - \tau_1 |d_{jk}| + \tau_c \cos(2 \pi x_1))
 
-    Probabilities below ``min_mass`` are raised to ``min_mass``, and then all are renormalised. The defaults are those
-    of the experiment of Frauen et al. on debiasing. Their experiment with external judges is ``Ties(n_features=5)``.
+    Probabilities below ``min_mass`` are raised to it and renormalised. The defaults are those of the experiment of
+    Frauen et al. on debiasing. Their experiment with external judges is ``Ties(n_features=5)``.
 
     Parameters
     ----------
@@ -333,31 +324,26 @@ class Ties(Simulator):
         Seed of the coefficients. With two features, true BT scores span 1.7 with 0, 1.1 with 3 and 3.0 with 4.
     n_items, n_features : int
         Number of items, K, and of features, p. With a single feature, the tie term uses it in place of x_1.
-    linear_scale, quadratic_scale : float
-        Standard deviation of the coefficients W (sigma_l) and of the coefficients W_q of the squares (sigma_q).
-    wave_scale : float
-        Amplitude of the wave, s.
-    offset_scale : float
-        Standard deviation of the constants b.
+    linear_scale, quadratic_scale, wave_scale, offset_scale : float
+        Standard deviations of the coefficients W, of W_q and, the last, of the constants b; the wave's amplitude s.
     temperature : float
         Number by which differences of utilities are divided, T.
     position_effect : float
         How much the first feature changes the advantage of the item shown first, beta.
     min_mass : float
-        Smallest probability of a category, epsilon_mu.
+        Smallest probability of a category.
     propensity_rate : float
-        Probability that a pair is labelled if the selection depends on neither context nor items, pi_p.
+        Probability that a pair is labelled if the selection depends on neither context nor items.
     selection_strength : float
-        Weight of the part of a propensity that depends on context and items, lambda_pi: from 0, where every propensity
-        is ``propensity_rate``, to 1.
+        Weight, from 0 to 1, of the part of a propensity that depends on context and items.
     selection_decay : float
-        How much more often pairs with similar utilities are labelled, kappa_pi.
+        How much more often pairs with similar utilities are labelled.
     selection_tilt : float
-        How much the first feature changes a propensity, eta_pi.
+        How much the first feature changes a propensity.
     selection_scale : float
-        Standard deviation of the items' selection effects b_pi.
+        Standard deviation of the items' selection effects.
     propensity_min, propensity_max : float
-        Bounds to which propensities are clipped, pi_min and pi_max.
+        Bounds to which propensities are clipped.
     tie_level, tie_decay, tie_wave : float
         Log-odds of a tie: their level (tau_0), how much they fall with the advantage (tau_1), and the amplitude of
         their dependence on the second feature (tau_c).
@@ -404,14 +390,12 @@ class Bt(Simulator):
 
     Parameters
     ----------
-    coefficients, n_items, n_features : int
-        As those of :class:`Ties`.
-    linear_scale, quadratic_scale, wave_scale, offset_scale, temperature, position_effect, min_mass : float
-        As those of :class:`Ties`.
-    propensity_rate, selection_strength, selection_decay, selection_tilt, selection_scale : float
-        As those of :class:`Ties`.
-    propensity_min, propensity_max : float
-        As those of :class:`Ties`.
+    coefficients, n_items, n_features, linear_scale, quadratic_scale, wave_scale, offset_scale, temperature : float
+        As those of :class:`Ties`, and so the following ones.
+    position_effect, min_mass, propensity_rate, selection_strength, selection_decay, selection_tilt : float
+        How pairs are chosen and won.
+    selection_scale, propensity_min, propensity_max : float
+        How propensities vary.
     gamma : float
         Strength of the cycle: how far the preferences are from a Bradley-Terry model.
 
@@ -734,8 +718,7 @@ class Arena:
         Returns
         -------
         pandas.DataFrame
-            A row per prompt: ``question_id``, ``prompt`` (words, many of them of its category), ``category`` and
-            ``length`` in characters.
+            Columns ``question_id``, ``prompt`` (words, many of them of its category), ``category`` and ``length``.
         """
         check_whole("n", n, 1)
         groups, prompts = draw_prompts(n, generator(rng))
@@ -744,9 +727,7 @@ class Arena:
         return pd.DataFrame(columns | {"length": lengths})
 
     def mu(self, contexts: pd.DataFrame) -> FloatArray:
-        """Return mu, the probabilities of the outcome categories for every ordered pair and prompt.
-
-        The categories are: first wins, second wins, both good, both bad.
+        """Return mu, the probabilities that the first wins, the second wins, both are good, and both are bad.
 
         Parameters
         ----------
@@ -756,14 +737,7 @@ class Arena:
         Returns
         -------
         numpy.ndarray, shape (n, K, K, 4)
-            Probabilities, which sum to one over the categories. They are zero for a model against itself.
-
-        Raises
-        ------
-        ColumnError
-            If one of the columns is missing.
-        DataError
-            If a category is not one of the arena's, or a length is not positive.
+            Probabilities for every ordered pair and prompt; zero for a model against itself.
         """
         require_columns(["length"], list(map(str, contexts)), "contexts")
         lengths = pd.to_numeric(contexts["length"], errors="coerce").to_numpy(dtype=float)
@@ -777,12 +751,12 @@ class Arena:
         Parameters
         ----------
         contexts : pandas.DataFrame
-            A row per prompt with a column ``category``; other columns are not used.
+            A row per prompt with a column ``category``.
 
         Returns
         -------
         numpy.ndarray, shape (n, K, K)
-            Propensities. Those of a prompt sum to 1 - ``no_vote``. They are zero for a model against itself.
+            Propensities, whose sum by prompt is 1 - ``no_vote``; zero for a model against itself.
         """
         return (1 - self.no_vote) * self.draw().show_probability[_category_places(contexts)]
 
@@ -828,8 +802,7 @@ class Arena:
         Parameters
         ----------
         functional : str or functional
-            ``"borda"``, ``"bt"`` or ``"rank_centrality"`` with both kinds of tie one half, or any object whose method
-            ``value`` turns category probabilities mu, (n, K, K, 4), into scores, (n, d).
+            Name of a functional, with ties one half, or an object whose ``value`` turns mu, (n, K, K, 4), into (n, d).
 
         Returns
         -------

@@ -174,9 +174,8 @@ def examine(functional: Functional, n_items: int) -> None:
     if looks_at(functional, off):
         raise GraphError(
             f"functional {functional.label!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
-            f"{n_items * (n_items - 1) // 2} pairs are not), so that no label corrects their estimates; let "
-            f"it use compared pairs only (res.graph.edges), give a lower pairs=Pairs(min_labels=...), or "
-            f"leave out the votes on models with few of them"
+            f"{n_items * (n_items - 1) // 2}); let it use compared pairs only (res.graph.edges), or compare more with "
+            f"pairs=Pairs(min_labels=...)"
         )
     _check_smooth(functional, uniform, draws)
     _check_claims(functional, draws)
@@ -235,9 +234,7 @@ def _values_at(functional: Functional, mu: FloatArray) -> FloatArray:
         returned = functional.value(mu)
     values = real_array(returned, f"what {what} returns", "an array (contexts, d)", OptionError)
     if values.ndim != 2 or len(values) != len(mu):
-        raise OptionError(
-            f"{what} returns shape {values.shape} for {len(mu)} contexts; allowed: ({len(mu)}, d), one row per context"
-        )
+        raise OptionError(f"{what} returns shape {values.shape} for {len(mu)} contexts; allowed: ({len(mu)}, d)")
     if np.isfinite(values).all():
         return values
     table, places = mu[np.flatnonzero(~np.isfinite(values).all(axis=1))[:1]], np.arange(mu.shape[1])
@@ -266,7 +263,7 @@ def _check_values(functional: Functional, draws: FloatArray) -> None:
     if not 0 < values.shape[1] == len(names):
         raise OptionError(
             f"functional {title!r} returns {values.shape[1]} numbers per context for {n_items} models, but has "
-            f"{len(names)} names: {listed(names)}; give one name per number (outputs= of Custom, names() of a class)"
+            f"{len(names)} names: {listed(names)}; give each a name (outputs= of Custom, names() of a class)"
         )
     if not functional.interior:
         # In a fit, steps from predictions of 0 or 1 lead slightly outside.
@@ -276,8 +273,7 @@ def _check_values(functional: Functional, draws: FloatArray) -> None:
     if not _are_equal(np.concatenate([functional.value(one[None]) for one in draws]), values):
         raise OptionError(
             f"functional {title!r} gives a context another value when it is called again, with other contexts; let a "
-            f"row of the result depend on the same row of mu only (the mean over contexts is taken afterwards), draw "
-            f"no random numbers and keep no state"
+            f"row of the result depend on the same row of mu only, draw no random numbers and keep no state"
         )
 
 
@@ -330,15 +326,15 @@ def _check_claims(functional: Functional, draws: FloatArray) -> None:
     if basis.shape[1] != len(names):
         raise OptionError(
             f"functional {title!r} is said to fix combinations with {basis.shape[1]} coefficients; allowed: "
-            f"{len(names)}, one for each score (fixed= of Custom, gauge() of a class)"
+            f"{len(names)}, one for each score"
         )
     for row in basis / np.abs(basis).max(axis=1, keepdims=True, initial=1e-300):
         constant = values @ row
         if np.ptp(constant) > _tolerance(values):
             raise OptionError(
                 f"functional {title!r} is said to fix {terms_of(row, names)}, which is {constant.min():.6g} and "
-                f"{constant.max():.6g} at two arrays of probabilities; correct the combination, or leave it out "
-                f"(fixed= of Custom, gauge() of a class)"
+                f"{constant.max():.6g} at two arrays of probabilities; correct it or leave it out (fixed= of Custom, "
+                f"gauge() of a class)"
             )
     delta = draws[::-1] - draws
     with failing_as(OptionError, f"the derivative of functional {title!r}"):
