@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from .._utils.distributions import WaldLaw, normal_tail
 from .._utils.tasks_and_threads import collected_warnings
 from ..data.arrays import name_of
+from ..data.columns import warn_of_shared_texts
 from ..data.contexts import Rows, readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
-from ..data.equal_values import warn_of_shared_texts
 from ..data.formula.parse import Formula, names_in, parse_formula
 from ..data.frames import column_names, count_copies, require_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse

@@ -17,7 +17,7 @@ import scipy.linalg
 from .._utils.tasks_and_threads import report, warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
-from ..functionals.trial import terms_of, words_of_fixed
+from ..functionals.custom import terms_of, words_of_fixed
 from .allocation import Allocation, allocate, kkt_residual, level_of
 from .cells import Computed, propensity_table
 from .criteria import ROUNDING, Goal, Limits, of_eigenvalues, symmetric

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
 from ..data.arrays import kind_of_time
-from ..data.columns import check_identity, check_unicode
-from ..data.equal_values import value_codes
+from ..data.columns import check_identity, check_unicode, value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula, terms_of
 from ..data.frames import require_columns

@@ -20,7 +20,6 @@ from .._utils.tasks_and_threads import (
     Report,
     collected_warnings,
     computing_with,
-    lightgbm_memory_errors,
     one_thread,
     warn,
 )
@@ -1819,7 +1818,7 @@ def result_of(
 
 def fit(options: Options, source: Source, previous: FitState | None = None) -> RankResults:
     """Run a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
-    with one_thread(), lightgbm_memory_errors():
+    with one_thread():
         with collected_warnings() as fit_warnings:
             steps = run(options, source, previous)
         results = result_of(collect(steps, tuple(fit_warnings)), steps)

@@ -389,7 +389,7 @@ def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted
     halves = {f"h{number}": battles.frame["prompt"].str[1:].astype(int) // 2**number % 2 for number in range(8)}
     terms = " + ".join(f"C({name})" for name in halves)
     crossed = rank(battles.frame.assign(**halves), FORMULA.replace("C(half)", terms), mu=battles.mu, propensity="shown")
-    with pytest.raises(OptionError, match="1.. combinations of the values of 'h0', 'h1'"):
+    with pytest.raises(OptionError, match=r"1.. combinations of the values of 'h0', 'h1'"):
         crossed.by(*halves)
 
 

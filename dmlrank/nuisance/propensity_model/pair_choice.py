@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..._utils.tasks_and_threads import current, in_order, product, report, rows_of_a_product, transposed_product
 from ...data.arrays import row_slices
-from ...data.equal_values import row_codes
+from ...data.columns import row_codes
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import BinnedPairs
