@@ -58,8 +58,8 @@ class Goal:
     scores (K,): Those that the plan starts from, before :meth:`settled` those of the fit; None: the problem has them.
     sign: -1 where the lowest score of the fit is the best.
     plugin (K,): Plug-in estimates of the fit, where the plan is for other prompts.
-    above (K, K): Which models the fit shows to be above which others; None where it is not known. A model with too few
-        votes to be a rival counts as below all, itself included.
+    above (K, K): Which models the fit shows to be above which others; None where it is not known.
+    aside (q,): Places of the models with too few votes to be rivals; none without a fit.
     earlier (K, K): Covariance of the fit's scores, times the number of contexts of the plan, where the labels of
         the fit are used together with those of the plan.
     share: Share w of the plan's prompts among all prompts; None for a plan for the fit's own prompts.
@@ -67,7 +67,6 @@ class Goal:
     dependence (K, K): The part of ``earlier`` that comes from the dependence of labels in a cluster.
     counts (K, K): Labels of each pair so far, where pairs are weighted by the counts of all labels, and a fit of all
         labels joins them with those of the plan pair by pair; None: weights stay as they are.
-    candidate: The last model, if it has no score and another model's stands for it; empty for none.
     remarks: Sentences of the summary on the fit and the contrasts.
     alpha, seed: Default of intervals and tests, and the seed of the draws behind critical values.
     predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
@@ -83,12 +82,12 @@ class Goal:
     sign: int = 1
     plugin: FloatArray | None = None
     above: NDArray[np.bool_] | None = None
+    aside: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     earlier: FloatArray | None = None
     share: float | None = None
     fit: Covariance | None = None
     dependence: FloatArray = field(default_factory=lambda: np.zeros(()))
     counts: FloatArray | None = None
-    candidate: str = ""
     remarks: tuple[str, ...] = ()
     alpha: float = 0.05
     seed: int = 0
@@ -160,10 +159,12 @@ class Goal:
     def _best_and_open(self, count: int, scores: FloatArray) -> tuple[IntArray, IntArray]:
         """Return the models with the best scores, and the others that may be among the best."""
         order = np.argsort(-self.sign * scores, kind="stable")
-        if self.above is not None:
-            order = order[np.argsort(self.aside[order], kind="stable")]
+        order = order[np.argsort(np.isin(order, self.aside), kind="stable")]
         best, others = order[:count], order[count:]
-        return best, others[:0] if self.above is None else others[self.above[:, others].sum(axis=0) < count]
+        if self.above is None:
+            return best, others[:0]
+        others = others[~np.isin(others, self.aside)]
+        return best, others[self.above[:, others].sum(axis=0) < count]
 
     def remark(self, names: list[str], scores: FloatArray) -> str:
         """Return the sentence of a summary on which models are the best, where the contrasts are about them."""
@@ -171,7 +172,7 @@ class Goal:
             return ""
         best, others = ([names[j] for j in part] for part in self._best_and_open(self.top, scores))
         which, few = "highest" if self.sign > 0 else "lowest", ""
-        if aside := [names[j] for j in np.flatnonzero(self.aside)]:
+        if aside := [names[j] for j in self.aside]:
             few = f" Next to no votes are planned for {some_of(aside)}: too few so far; contrasts= can name them."
         if self.top == 1 and self.above is None:
             return (
@@ -190,11 +191,6 @@ class Goal:
             f"It is not decided which {self.top} models are the best: besides {some_of(best)}, which have the {which} "
             f"scores, {some_of(others)} may be among them. The contrasts include the differences that decide it."
         )
-
-    @property
-    def aside(self) -> NDArray[np.bool_]:
-        """Whether a model has too few votes to be a rival, (K,)."""
-        return np.zeros(self.scores.shape, dtype=bool) if self.above is None else np.diagonal(self.above)
 
     @property
     def merit(self) -> FloatArray:

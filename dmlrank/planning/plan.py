@@ -7,7 +7,7 @@
    budget, costs, smallest propensities (also there; :mod:`~dmlrank.planning.plan_options` checks what is given).
 3. :func:`specify` makes the plan. One pass over the problem gives the scores and their covariance between prompts; the
    goal gets its coefficients, and says how precise scores become. Where the fit weights pairs by counts, weights are
-   searched for (:mod:`~dmlrank.planning.weights_by_counts`).
+   searched for.
 4. *The search* (:mod:`~dmlrank.planning.search`): steps, each of which is an allocation of the budget
    (:mod:`~dmlrank.planning.allocation`).
 5. *The solution* (:mod:`~dmlrank.planning.precision`) says how precise scores become; the plan shows it, a summary
@@ -42,9 +42,17 @@ from .cells import Computed, Rows, at_rows, propensity_table
 from .criteria import Goal, Limits
 from .plan_options import check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
-from .precision import Solution, cheapest, covariance_of, errors_and_widths, pair_test, precision_of, solve
+from .precision import (
+    Solution,
+    cheapest,
+    covariance_of,
+    errors_and_widths,
+    pair_test,
+    precision_of,
+    solve,
+    weighted_by_counts,
+)
 from .problem import Problem, VoteProblem
-from .weights_by_counts import weighted_by_counts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

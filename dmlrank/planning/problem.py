@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -84,6 +84,7 @@ class Problem(ABC):
     fixed_prompts: Whether the scores are about these contexts alone, and not about the population that they are a
         sample of.
     models: Names of the K models.
+    candidate: The last model, if it has no score and another model's stands for it; empty for none.
     contexts: The other columns of samples, such as features, with the identifiers of the n contexts as index.
     columns: The columns of a sample with models: of the model shown first and of the one shown second, or of the model.
     one_pair: Whether a context gets at most one label.
@@ -105,6 +106,7 @@ class Problem(ABC):
     models: tuple[str, ...]
     contexts: pd.DataFrame
     columns: tuple[str, ...]
+    candidate: str = ""
     one_pair: bool = False
     unit: float = 1.0
     between: FloatArray = field(default_factory=lambda: np.zeros(()))
@@ -230,9 +232,14 @@ class Problem(ABC):
         """Return the uniform plan's propensity at this cost, or the largest possible one."""
         return min(self.max_uniform, (cost + self.spent) / (self.total_cost + self.spent))
 
-    def sample(self) -> Problem | None:
-        """Return the problem of a random sample of the rows; None where there are few rows."""
-        return None
+    def sample(self) -> Self:
+        """Return the problem of a random sample of the rows; itself where there are few rows."""
+        return self
+
+    def in_sample(self, limits: Limits) -> tuple[Self, Limits]:
+        """Return the problem of a sample, about as good and much faster to solve, with its part of the budget."""
+        sample = self.sample()
+        return sample, replace(limits, budget=limits.budget * (sample.total_cost / self.total_cost))
 
     def row_costs(self, propensity: FloatArray, rows: slice) -> FloatArray:
         """Return the expected cost of a context of some rows, (b,), from their propensities, (b, m)."""
@@ -347,16 +354,13 @@ class VoteProblem(Problem):
             context_weight=at_rows(weight, first_context),
         )
 
-    def sample(self) -> VoteProblem | None:
-        """Return the problem of a random sample of the rows with all their contexts; None where there are few rows.
-
-        Every call draws the same rows: fewer where the probabilities of so many rows need too much memory.
-        """
+    def sample(self) -> Self:
+        """Draw rows with all their contexts, the same in every call: fewer where probabilities need much memory."""
         size, deviation = SAMPLE_SIZE, self.deviation
         if deviation is None:
             size = min(size, max(200, 10 * CHUNK_SIZE // int(np.prod(self.mu.shape[1:]))))
         if self.n_rows <= 4 * size:
-            return None
+            return self
         index = np.sort(np.random.default_rng(0).choice(self.n_rows, size, replace=False))
         place = np.full(self.n_rows, -1)
         place[index] = np.arange(size)

@@ -107,7 +107,7 @@ class ScoreProblem(Problem):
         return "grades" if self.are_grades else "runs"
 
     def words(self, goal: Goal) -> dict[str, str]:
-        runs = f"all {self.what}" if self.spent > 0 or goal.candidate else f"these {self.what} alone"
+        runs = f"all {self.what}" if self.spent > 0 or self.candidate else f"these {self.what} alone"
         once = " A model is run once on a prompt: another prompt is worth more than another run, until all are run."
         return {
             "cells": "Groups of models:",
@@ -263,6 +263,7 @@ def score_problem(
         context_weight=read_context_weights(steps.units.context_weight, n),
         fixed_prompts=steps.options.prompts == "fixed",
         models=tuple(names),
+        candidate=candidate or "",
         contexts=_rows_of_samples(steps),
         columns=(parse_formula(steps.source.formula).first,),
         between=_between(np.sqrt(variance), before, correlation, sigma, fitted),
@@ -287,7 +288,6 @@ def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDA
         goal,
         contrasts=[(candidate, names[proxy])] if goal.of_all_scores else goal.contrasts,
         above=None if goal.above is None else np.pad(goal.above, (0, 1)),
-        candidate=candidate,
         remarks=(f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}.",),
     )
 

@@ -8,13 +8,10 @@ problem is called *interdependent*.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TypeAlias
-
 import numpy as np
 import scipy.linalg
 
-from .._utils.tasks_and_threads import report, warn
+from .._utils.tasks_and_threads import report
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from ..functionals.trial import terms_of, words_of_fixed
@@ -23,15 +20,6 @@ from .cells import Computed, propensity_table
 from .criteria import ROUNDING, Goal, Limits, of_eigenvalues, symmetric
 from .problem import Problem, VoteProblem
 
-# An optimal allocation, its labelling covariance, (K, K), and the largest relative violation of the optimality
-# conditions; NaN where it was not computed.
-Optimum: TypeAlias = tuple[Allocation, FloatArray, float]
-# Where a search begins: a labelling covariance, (K, K), and the level of an allocation near the optimum
-# (:mod:`dmlrank.planning.allocation`), infinite where there is none.
-Start: TypeAlias = tuple[FloatArray, float]
-
-# Violation of the optimality conditions above which there is a warning.
-_LARGEST_RESIDUAL = 1e-4
 # The search for an optimum ends if a step changes the logarithm of the labelling covariance by no more than this in
 # every direction.
 _TOLERANCE = 1e-6
@@ -39,7 +27,7 @@ _TOLERANCE = 1e-6
 # this. Every propensity is then within half of this share of its optimum for the metric, so that the part of the
 # criterion that a plan changes is at most a quarter of the square, 2e-4, above its smallest value. In a plan for 52
 # models (rank centrality, 16,000 prompts) the first step had a violation of 0.016 and a criterion 4e-7 too large.
-_NEARLY_STATIONARY = 0.03
+NEARLY_STATIONARY = 0.03
 # Largest number of steps of a search where the objective is not linear in the labelling covariance.
 MAX_STEPS = 300
 # Largest number of steps of a search in an interdependent problem; three steps are one cycle of the search.
@@ -52,36 +40,18 @@ _STATIONARY = 1e-5
 _LONGEST = 300.0
 
 
-def optimum(
-    problem: Problem, goal: Goal, limits: Limits, start: Start | None, rates: Computed | None, certify: bool
-) -> Optimum:
-    """Find the optimum within limits; ``rates`` are those of the cells where the objective is linear.
-
-    Without ``certify``, the violation of the optimality conditions is NaN where the search does not need it.
-    """
-    if problem.interdependent:
-        found = _with_interdependent_labels(problem, goal, limits)
-    elif rates is not None:
-        least = problem.least(limits)
-        allocation = allocate(problem, rates, least, limits.budget)
-        residual = kkt_residual(problem, rates, least, allocation) if certify else np.nan
-        found = allocation, problem.labelling_covariance(allocation[0]), residual
-    else:
-        found = _by_steps(problem, goal, limits, start, certify)
-    largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
-    if found[2] > largest:
-        warn(
-            f"the plan violates the optimality conditions by {found[2]:.1e} (relative; kkt_residual), more than "
-            f"{largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not be optimal",
-        )
-    return found
-
-
 # --- an objective that is concave in the labelling covariance ---------------------------------------------------------
 
 
-def _by_steps(problem: Problem, goal: Goal, limits: Limits, start: Start | None, certify: bool) -> Optimum:
-    """Find the optimum of an objective that is concave in the labelling covariance, by majorise-minimise steps."""
+def by_steps(
+    problem: Problem, goal: Goal, limits: Limits, start: tuple[FloatArray, float] | None, certify: bool
+) -> tuple[Allocation, FloatArray, float]:
+    """Find the optimum of an objective that is concave in the labelling covariance, by majorise-minimise steps.
+
+    The search begins at ``start``, a labelling covariance, (K, K), and the level of an allocation near the optimum.
+    Returned are the allocation, its labelling covariance and its relative violation of the optimality conditions, NaN
+    without ``certify`` where the search does not need it.
+    """
     # Of means of scores the objective is always linear.
     assert isinstance(problem, VoteProblem)
     between, rows, least, budget = problem.between, goal.rows, problem.least(limits), limits.budget
@@ -108,7 +78,7 @@ def _by_steps(problem: Problem, goal: Goal, limits: Limits, start: Start | None,
         rates = problem.cell_rates(metric)
         if accepted is not None and is_slow and state is reached:
             residual = kkt_residual(problem, rates, least, accepted[0])
-            if residual <= _NEARLY_STATIONARY:
+            if residual <= NEARLY_STATIONARY:
                 return *accepted, residual
         allocation = allocate(problem, rates, least, budget, level)
         level = level_of(allocation[1])
@@ -122,7 +92,7 @@ def _by_steps(problem: Problem, goal: Goal, limits: Limits, start: Start | None,
         if is_slow and not past:
             # The bound takes no pass over the probabilities.
             residual = _largest_change(basis.T @ metric @ basis, basis.T @ goal.metric(labelling, between) @ basis)
-            if residual <= _NEARLY_STATIONARY:
+            if residual <= NEARLY_STATIONARY:
                 return *accepted, residual
         move = float(np.abs(np.log(scipy.linalg.eigh(reached, state, eigvals_only=True))).max())
         is_last = move <= _TOLERANCE
@@ -153,13 +123,13 @@ def _largest_change(before: FloatArray, after: FloatArray) -> float:
     return float(max(1 - ratio[0], 1 - 1 / ratio[-1]))
 
 
-def _first_step(problem: Problem, goal: Goal, limits: Limits) -> Start:
+def _first_step(problem: Problem, goal: Goal, limits: Limits) -> tuple[FloatArray, float]:
     """Return where a search by steps begins: at the optimum of a sample of the rows, or at the uniform plan."""
-    sample, share = problem.sample(), limits.budget / problem.total_cost
-    if sample is None:
-        return problem.labelling_covariance(np.broadcast_to(min(1.0, share), problem.shape)), np.inf
-    of_sample = replace(limits, budget=share * sample.total_cost)
-    (_, multiplier, _), labelling, _ = _by_steps(sample, goal, of_sample, None, False)
+    sample, of_sample = problem.in_sample(limits)
+    if sample is problem:
+        share = min(1.0, limits.budget / problem.total_cost)
+        return problem.labelling_covariance(np.broadcast_to(share, problem.shape)), np.inf
+    (_, multiplier, _), labelling, _ = by_steps(sample, goal, of_sample, None, False)
     return labelling, level_of(multiplier)
 
 
@@ -175,7 +145,7 @@ def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
 # --- interdependent labels --------------------------------------------------------------------------------------------
 
 
-def _with_interdependent_labels(problem: Problem, goal: Goal, limits: Limits) -> Optimum:
+def with_interdependent_labels(problem: Problem, goal: Goal, limits: Limits) -> tuple[Allocation, FloatArray, float]:
     """Find the optimum of an interdependent problem, by majorise-minimise in cycles of three steps.
 
     Two steps are followed by an extrapolation and a third step, which starts at the extrapolated propensities. If the
