@@ -91,8 +91,8 @@ class Estimator:
                 beside = "a functional of scores" if self is MEANS else f"estimator={self.name!r}"
                 reason = dict(self.why_unused_by_option).get(name, self.why_unused)
                 other = ", or use estimator='debiased'" if self.has_first_stages else ""
-                given = in_its_place(name, value_text)
-                raise OptionError(f"{given} was given with {beside}: {reason}; leave {name} out{other}")
+                shown_value = in_its_place(name, value_text)
+                raise OptionError(f"{shown_value} was given with {beside}: {reason}; leave {name} out{other}")
 
     def functional(self, option: T) -> T | str:
         """Return the functional that is estimated in a fit with ``functional=option``.

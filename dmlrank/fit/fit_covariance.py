@@ -165,7 +165,7 @@ def multiplier_bootstrap(
         influence = influence.by_context().given_prompts()
     elif state.units.task is not None:
         influence = influence.by_context().within(state.units.task)
-    rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
+    rows, small_sample_factor = cluster_sums(influence.by_context(), state.units.cluster)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
     # variance correction, unanimous pairs and, of means, the unseen unit.

@@ -89,13 +89,18 @@ class Units:
             return [(1.0, first)]
         return [(1.0, first), (1.0, second), (-1.0, first * (int(second.max()) + 1) + second)]
 
+    @property
+    def cluster(self) -> IntArray | None:
+        """The cluster of each context, (n,), of the first kind; None where contexts are independent."""
+        return None if self.clusters is None else self.clusters.of_context
+
     def weights(self, data: PreferenceData) -> FloatArray:
         """Return the weight of each context in the target population, (n,), with mean one."""
         return np.ones(len(data.x)) if self.context_weight is None else self.context_weight
 
     def of_contexts(self, data: PreferenceData) -> IntArray:
         """Return the number of the independent unit of each context, (n,): its cluster, or its own."""
-        return data.seed_order if self.clusters is None else self.clusters.of_context
+        return data.seed_order if self.cluster is None else self.cluster
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ where the pair is labelled, and 0 in all other contexts. The mean of S / pi of a
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from scipy.special import gammainc, gammaincc
 from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.distributions import normal_critical
 from ..._utils.tasks_and_threads import warn
-from ...data.arrays import row_slices
+from ...data.arrays import name_of, row_slices
 from ...data.columns import beside
 from ...data.equal_values import value_codes
 from ...data.formula.features import Environment, check_features, fit_features, locate_names
@@ -171,23 +172,35 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
     return Propensity(high, "given")
 
 
+def places_in(given: Sequence[Hashable], names: Sequence[Hashable], what: str) -> list[int]:
+    """Return where the prompts or models of the data stand among those with given propensities."""
+    place = {name: at for at, name in enumerate(given)}
+    if any(name not in place for name in names):
+        # Numbers of prompts are text where a table was read from csv.
+        by_text = {_text_of(name): at for name, at in place.items()}
+        place |= {name: by_text[_text_of(name)] for name in names if _text_of(name) in by_text}
+    if missing := [name for name in names if name not in place]:
+        raise NuisanceError(
+            f"propensity= has {len(given):,} {what}, but not {listed(missing, 5)} of the data{beside(missing, given)}; "
+            f"pass the propensities of all {what} of the data; where new prompts took the places of a plan's, fit with "
+            f"the column of its sample that has the propensities (propensity='propensity')"
+        )
+    return [place[name] for name in names]
+
+
+def _text_of(name: object) -> object:
+    """Return the name of a prompt or model as text; of a prompt that several columns identify, all of them."""
+    return tuple(map(name_of, name)) if isinstance(name, tuple) else name_of(name)
+
+
 def _table_of_plan(plan: Any, data: PreferenceData) -> FloatArray:
     """Return a plan's propensities, (n, K, K), with models, contexts and orders as in the data."""
     table = np.asarray(plan.propensity, dtype=float)
     for what, names_of_data, axes in (("models", data.items, (1, 2)), ("contexts", list(data.context_ids), (0,))):
-        names = getattr(plan, what, None)
-        if names is None:
-            continue
-        place = {name: position for position, name in enumerate(names)}
-        missing = [name for name in names_of_data if name not in place]
-        if missing:
-            raise NuisanceError(
-                f"the plan has propensities of {len(place)} {what}, but not of {listed(missing, 5)} in the "
-                f"data{beside(missing, place)}; pass "
-                f"the plan of these data, or drop the votes on other {what}"
-            )
-        for axis in axes:
-            table = np.take(table, [place[name] for name in names_of_data], axis=axis)
+        if (names := getattr(plan, what, None)) is not None:
+            places = places_in(list(names), names_of_data, what)
+            for axis in axes:
+                table = np.take(table, places, axis=axis)
     ordered = getattr(plan, "position_bias", data.ordered)
     if ordered and not data.ordered:
         table = table + np.swapaxes(table, 1, 2)
