@@ -28,8 +28,7 @@ class Estimator:
 
     name: The word of ``estimator=``.
     has_first_stages: Whether the estimator learns mu and pi; without them it uses the votes, or scores, alone.
-    why_no_intervals: Why the estimates have no confidence intervals, and the call of ``update`` that gives a result
-        with intervals; empty where the estimates have intervals.
+    why_no_intervals: Why there are no confidence intervals, and the call of ``update`` that gives some; else empty.
     is_debiased: Whether the bias of the mean of F(mu) is corrected by the residuals of the labels.
     assumes_bradley_terry: Whether a Bradley-Terry model is assumed; its scores are then the only ones.
     needs_all_propensities: Whether the propensities of unlabelled pairs are needed, too.

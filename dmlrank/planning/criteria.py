@@ -52,7 +52,6 @@ _SMALLEST_BUDGET = 1e-9
 class Goal:
     """What a plan is for, what a fit knows of it, and how precise scores become.
 
-    criterion: "A" for the sum of the variances of the contrasts, "D" for their log determinant.
     contrasts, top, against: What the caller asks for, at most one of the three: combinations of scores, the differences
         that decide which models are the ``top`` best, or those of one model from all others. None: all scores.
     scores (K,): Those that the plan starts from, before :meth:`settled` those of the fit; None: the problem has them.
@@ -67,7 +66,6 @@ class Goal:
     dependence (K, K): The part of ``earlier`` that comes from the dependence of labels in a cluster.
     counts (K, K): Labels of each pair so far, where pairs are weighted by the counts of all labels, and a fit of all
         labels joins them with those of the plan pair by pair; None: weights stay as they are.
-    remarks: Sentences of the summary on the fit and the contrasts.
     alpha, seed: Default of intervals and tests, and the seed of the draws behind critical values.
     predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
     targets: Coefficients, (J, K), and names of the contrasts, or of all scores.

@@ -8,8 +8,7 @@
 3. :func:`specify` makes the plan. One pass over the problem gives the scores and their covariance between prompts; the
    goal gets its coefficients, and says how precise scores become. Where the fit weights pairs by counts, weights are
    searched for.
-4. *The search* (:mod:`~dmlrank.planning.search`): steps, each of which is an allocation of the budget
-   (:mod:`~dmlrank.planning.allocation`).
+4. *The search* (:mod:`~dmlrank.planning.allocation`): steps, each of which is an allocation of the budget.
 5. *The solution* (:mod:`~dmlrank.planning.precision`) says how precise scores become; the plan shows it, a summary
    (:mod:`~dmlrank.planning.plan_summary`), samples.
 """

@@ -20,12 +20,11 @@ from ..inference.covariance import Covariance, free_basis
 from ..inference.score_limits import WinShares
 from ..inference.simultaneous import MaxT
 from ..options import METHODS
-from .allocation import allocate, kkt_residual, level_of
+from .allocation import NEARLY_STATIONARY, allocate, by_steps, kkt_residual, level_of, with_interdependent_labels
 from .cells import Computed, Propensities, Rows
 from .criteria import Goal, Limits, Targets
 from .problem import Problem, VoteProblem
 from .score_plan import ScoreProblem
-from .search import NEARLY_STATIONARY, by_steps, with_interdependent_labels
 
 S = TypeVar("S", bound="Solution")
 
@@ -39,9 +38,7 @@ _CLOSE = 1e-4
 class Solution:
     """The optimal propensities of a problem for a goal, and the covariance of scores that they lead to.
 
-    limits: With the largest expected cost that was allowed.
     propensities (g, m): Of the cells by row of the problem.
-    expected_cost: That of the plan.
     sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
         same cost.
     multiplier, labelling, kkt_residual: Those of the optimum before the uniform plan is mixed in. The violation of the

@@ -12,7 +12,7 @@ is the *information* of the label: the larger it is, the more the objective fall
 
 With the restricted Bradley-Terry estimator the information of a label depends on the other labels of its context: such
 a problem is *interdependent*. A plan then needs steps, each of which takes the information as given; see
-:mod:`dmlrank.planning.search`.
+:mod:`dmlrank.planning.allocation`.
 """
 
 from __future__ import annotations
@@ -76,25 +76,19 @@ _COST_CLASSES = 20
 class Problem(ABC):
     """Everything about the contexts that a plan depends on.
 
-    functional: Holds its category weights and its graph already.
     mu (g, ...): What is known of the labels or runs of each row.
-    row (n,): Row of each context.
     cost (g or 1, m or 1): Cost of a cell.
     context_weight (g or 1,): Weight of each context in the target population, with mean one over contexts.
     fixed_prompts: Whether the scores are about these contexts alone, and not about the population that they are a
         sample of.
-    models: Names of the K models.
     candidate: The last model, if it has no score and another model's stands for it; empty for none.
     contexts: The other columns of samples, such as features, with the identifiers of the n contexts as index.
     columns: The columns of a sample with models: of the model shown first and of the one shown second, or of the model.
-    one_pair: Whether a context gets at most one label.
     unit: Factor that turns the values of the functional into the unit of the reported scores, such as Elo points.
     between (K, K): Covariance of the scores between contexts, which no plan changes.
     before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
         those of a plan pair by pair: the labelling covariance is then E sum M / (before + pi).
     even: The problem of the uniform plan, where its pairs have other weights than those of the plan.
-    interdependent: Whether the information of a label depends on the other labels of its context.
-    of_scores: Whether the cells are runs of groups of models, and not labels of pairs.
     """
 
     functional: Functional
@@ -271,7 +265,6 @@ class VoteProblem(Problem):
     """Labels of m pairs of models: ordered pairs, or unordered ones with ``first < second``.
 
     mu (g, K, K, C): Probabilities of each row, not yet clipped at the floor.
-    first, second (m,): The pairs.
     ordered: Whether the two display orders of a pair have propensities of their own.
     floor: Smallest probability of a category for functionals with a logit or a division.
     deviation (g, m), directions (m, K): Where a label of a pair moves the scores along the same direction d in every

@@ -80,7 +80,6 @@ class ScoreProblem(Problem):
 
     mu (n, K): Standard deviations of residuals, zero for models that are complete.
     group (K,): The group of each model, -1 for complete ones.
-    correlation (K, K): Of residuals.
     single_run (n, K): e, by which the residual of one run varies more than that of the mean of the runs of the fit.
     so_far (n, K): Propensities of the rounds so far.
     is_there (n, K): Whether there is a score.
