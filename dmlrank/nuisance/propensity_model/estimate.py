@@ -419,25 +419,6 @@ class CrossFittedVoteRates(CrossFittedPairPropensity):
         return table if self.ordered else upper + np.swapaxes(upper, 1, 2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PropensitiesAsVoteRates:
-    """Propensities of labels as vote rates, where every pair of every context counts as shown."""
-
-    pairs: PairPropensity
-
-    def table(self, contexts: IntArray) -> FloatArray:
-        """Return the rates of all pairs, (b, K, K), in b contexts: the propensities, at most 1."""
-        return np.minimum(self.pairs.table(contexts), 1.0)
-
-    def is_shared(self, x: FloatArray, fold: IntArray | None) -> bool:
-        """Whether contexts in the same fold with equal features, (n, p), have the same rates; None for no folds."""
-        if isinstance(self.pairs, TabulatedPairPropensity):
-            return len(self.pairs.values) == 1
-        if fold is None or not isinstance(self.pairs, CrossFittedPairPropensity):
-            return False
-        return np.array_equal(self.pairs.fold, fold) and np.array_equal(self.pairs.x, x, equal_nan=True)
-
-
 def estimate_vote_rates(
     data: PreferenceData, battles: ShownBattles, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> CrossFittedVoteRates | TabulatedPairPropensity:

@@ -378,26 +378,13 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
     weights = mean_weights(data, propensity, unit)
     factor, pairs = weights.factor, weights.implausible_pairs
     if weights.is_implausible:
-        if factor > 1 and not data.ordered and abs(factor / 2 - 1) < 0.2:
-            cause = (
-                "with position_bias=False, give the expected number of labelled orders of a pair, which is the sum "
-                "over both orders, or pass position_bias=True"
-            )
-        elif factor > 1:
-            cause = f"they are about {factor:.3g} times too small; give P(this pair is labelled in this prompt)"
-        elif data.ordered and abs(factor * 2 - 1) < 0.2:
-            cause = (
-                "give the propensity of the pair in the display order that was shown, not that in either order, or "
-                "pass position_bias=False"
-            )
-        else:
-            cause = (
-                f"they are about {1 / factor:.3g} times too large; give the probability that this pair is labelled "
-                f"where prompts without a label count, and not the probability given that some pair is labelled"
-            )
+        wrong = f"{factor:.3g} times too small" if factor > 1 else f"{1 / factor:.3g} times too large"
+        order = "in the display order that was shown" if data.ordered else "in either display order, the sum over both"
         warn(
             f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
-            f"right propensities, is {factor:.3g} (standard error {weights.std_error:.2g}); {cause}",
+            f"right propensities, is {factor:.3g} (standard error {weights.std_error:.2g}), so that they are about "
+            f"{wrong}; give the probability that this pair is labelled in this prompt, {order}, whether or not another "
+            f"pair of it is",
         )
     elif len(pairs):
         between = " before " if data.ordered else " and "
