@@ -221,13 +221,8 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
     if isinstance(graph, Graph):
         edges = graph.edges
     else:
-        try:
+        with failing_as(OptionTypeError, "pairs=Pairs(graph=...): reading an array", ValueError):
             edges = np.asarray(align_pairs_by_name(graph, data.items, name="graph"))
-        except ValueError as error:
-            if isinstance(error, DmlrankError):
-                raise
-            # Rows of different lengths are no array. The empty array has a wrong shape, which is an error below.
-            edges = np.empty(0, dtype=bool)
     return graph_from_array(edges, data.n_items, option="pairs=Pairs(graph=...)", words="'observed', 'complete'")
 
 
@@ -326,17 +321,18 @@ def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, w
     return Graph(cast(NDArray[np.bool_], edges))
 
 
-def category_weights_from(weights: object, n_categories: int, *, numbers: str, counted: str) -> CategoryWeights:
+def category_weights_from(option: object, n_categories: int | None = None) -> CategoryWeights:
     """Return category weights that a user gave as an object or as numbers."""
+    weights = option
     if not isinstance(weights, CategoryWeights):
-        advice = f"; allowed: 'half', 'paper', CategoryWeights, or two sequences with {numbers}"
+        advice = "; allowed: 'half', 'paper', CategoryWeights, or two sequences with one number per category"
         with failing_as(OptionTypeError, "category_weights: reading two sequences", (TypeError, ValueError), advice):
             first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
             weights = CategoryWeights(tuple(first), tuple(second))
-    if weights.n_categories != n_categories:
+    if n_categories is not None and weights.n_categories != n_categories:
         raise OptionError(
-            f"category_weights has {weights.n_categories} categories, {counted}; give {n_categories} numbers for each "
-            f"of the two models"
+            f"category_weights has {weights.n_categories} categories, and the outcomes have {n_categories}; give "
+            f"{n_categories} numbers for each of the two models"
         )
     return weights
 
@@ -346,12 +342,7 @@ def _category_weights(option: object, data: PreferenceData, functional: Function
     if isinstance(option, str):
         asked = CategoryWeights.for_categories(data.categories, option)
     else:
-        asked = category_weights_from(
-            option,
-            data.n_categories,
-            numbers=f"one number per category {data.categories}",
-            counted=f"the data have {data.n_categories}: {data.categories}",
-        )
+        asked = category_weights_from(option, data.n_categories)
     own = None if functional is None else functional.weights
     if functional is None or own is None:
         return asked
@@ -441,11 +432,10 @@ def choose_pairs(votes: PreferenceData, options: Options) -> OrderChoice:
 def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> OrderChoice:
     """Choose whether order matters: as the caller says, or with ``"auto"`` by counts of labels and other options."""
     weights, propensity = options.pairs.category_weights, options.propensity
-    if not isinstance(weights, str | CategoryWeights):
+    if not isinstance(weights, str):
         # Weights that cannot be read are refused where the functional is bound.
-        with suppress(TypeError, ValueError, DmlrankError):
-            first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
-            weights = CategoryWeights(tuple(first), tuple(second))
+        with suppress(DmlrankError):
+            weights = category_weights_from(weights)
     if isinstance(propensity, str):
         is_of_ordered_pairs = propensity not in ("estimate", "marginal") and one_sided(propensity) is None
     else:

@@ -68,9 +68,8 @@ def design(
 ) -> Plan:
     """Choose which pairs to label on which prompts, so that a budget leads to the most precise scores.
 
-    Labels of one prompt are assumed to be independent given x, the features of the prompt. Where one annotator labels
-    several pairs of a prompt, or x leaves out features on which the labels depend, standard errors may be larger than
-    predicted.
+    Labels of one prompt are assumed to be independent given its features x; where they are not, as where one annotator
+    labels several pairs of it, standard errors may be larger than predicted.
 
     The covariance of the debiased estimator is known before there is any label, for any propensities pi of labelling a
     pair: n Cov = Cov F(mu(X)) + E sum_jk M_jk / pi_jk. Here F is the functional, which turns the probabilities mu(X) of
@@ -147,14 +146,6 @@ def design(
     -------
     Plan
         The optimal propensities, their cost and the precision that they lead to.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If an option cannot be used. Where ``min_propensity`` on every pair costs more than the budget, the message says
-        the smallest budget that is enough.
-    NuisanceError
-        If ``mu`` does not hold probabilities.
 
     References
     ----------

@@ -142,8 +142,7 @@ def read_category_weights(
     if isinstance(weights, str):
         check_choice(weights, ("half", "paper"), "category_weights")
         return CategoryWeights.half(n_categories) if weights == "half" else CategoryWeights.paper(n_categories)
-    numbers = f"{n_categories} numbers"
-    return category_weights_from(weights, n_categories, numbers=numbers, counted=f"mu has {n_categories}")
+    return category_weights_from(weights, n_categories)
 
 
 def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:

@@ -57,11 +57,6 @@ def sample_size(
     DataFrame
         For votes a row, else a row for 1, 2, 4 and 8 ``runs`` of each prompt: ``prompts`` and ``difference``.
 
-    Raises
-    ------
-    OptionError
-        If not one of difference and prompts is given, or a number is not allowed.
-
     Notes
     -----
     The variance of the difference on a prompt with R runs is 2 p (1 - p) (repeat + (1 - repeat) / R - shared); that of
@@ -106,9 +101,8 @@ def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float
     """Return the propensity of contexts that were assigned to rounds at random: sum_r rho_r pi_r(x).
 
     Where each context was offered in one round, chosen at random, the propensity given the context alone is the mixture
-    of the rules of all rounds. The propensity of the context's own round is valid, too. The mixture has less extreme
-    inverse propensities, by which the estimator weights labels, since a pair with a small propensity in one round may
-    have a larger one in others (the balance heuristic of Veach and Guibas, SIGGRAPH 1995).
+    of the rules of all rounds. That of the context's own round is valid, too; the mixture has less extreme inverse
+    propensities, by which labels are weighted (the balance heuristic of Veach and Guibas, SIGGRAPH 1995).
 
     Parameters
     ----------
@@ -121,11 +115,6 @@ def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float
     -------
     ndarray, shape (n, K, K)
         For ``dml_rank(..., propensity=...)``.
-
-    Raises
-    ------
-    OptionError, NuisanceError
-        If there is not one share for each round, the shares do not sum to one, or a propensity is outside [0, 1].
 
     Examples
     --------
