@@ -69,11 +69,9 @@ if TYPE_CHECKING:
 def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) -> FitState:
     """Carry out a fit by maximum likelihood.
 
-    The covariance is the sandwich H^-1 (sum of s s') H^-1, plus the covariance for unanimous pairs. H is the Hessian of
-    the negative log-likelihood. Each s is the gradient of the log-likelihood, summed over the votes of a context or
-    cluster. With features, the scores are means over contexts, which add their own variance unless prompts are fixed.
-
-    First stages of an earlier fit are kept: an update that changes the estimator back uses them again.
+    The covariance is the sandwich H^-1 (sum of s s') H^-1, plus the covariance for unanimous pairs: H is the Hessian of
+    the negative log-likelihood, and s its gradient, summed over the votes of a context or cluster. With features, the
+    scores are means over contexts, which add their own variance unless prompts are fixed.
     """
     from ..estimation.bt_mle import fit_bradley_terry, fit_contextual_bradley_terry, votes_by_order
 
@@ -210,8 +208,6 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     is Y_ij less the score, so that the covariance of all scores, and of their differences, is that of paired data.
     Where scores are missing, m_ij + W_ij (Y_ij - m_ij) takes the place of Y_ij
     (:mod:`dmlrank.estimation.predicted_scores`).
-
-    First stages of an earlier fit are kept: an update that changes the functional back uses them again.
     """
     options, scores, source = stages.options, data.scores, stages.source.data
     assert scores is not None

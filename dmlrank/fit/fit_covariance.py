@@ -178,8 +178,7 @@ def label_errors(
 ) -> LabelErrors:
     """Return the contribution of every label to the error of the scores, averaged over repetitions.
 
-    The contribution of a label has as factors its weight and its residual, the label less its expected value. Units
-    that have labels of models apart, (K,), alone do not count.
+    Its factors are weight and residual of the label. Units with labels of models apart, (K,), alone do not count.
     """
     counted = data.contexts_beside(apart)
     n_contexts = int(counted.sum() if data.copies is None else data.copies[counted].sum())

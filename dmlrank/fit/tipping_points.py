@@ -130,8 +130,6 @@ class Bounds:
 class BoundEvaluation:
     """The bounds of contrasts of a fit, ready to be evaluated at any gamma.
 
-    contrasts (J, K): Linear combinations of the scores.
-    inputs: One for each repetition of the fit.
     added_covariance (2 J, 2 J): What the fit's covariance of the contrasts contains beyond the covariance of the
         influence values: variance correction and unanimous pairs. The bounds get the same addition.
     critical_of_family: Critical value of a larger family of contrasts, from which the data have chosen these; 0 for

@@ -30,8 +30,8 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from ..functionals.trial import terms_of, words_of_fixed
 from .cells import Computed, Propensities, Rows, at_rows, map_blocks, propensity_table
-from .criteria import ROUNDING, Goal, Limits, of_eigenvalues, symmetric
-from .problem import Problem, VoteProblem
+from .criteria import ROUNDING, Goal, of_eigenvalues, symmetric
+from .problem import Limits, Problem, VoteProblem
 
 # Relative precision of a cost that is to equal the budget; a sum over millions of cells is no more precise.
 _BUDGET_PRECISION = 1e-11

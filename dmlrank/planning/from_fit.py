@@ -38,11 +38,10 @@ from ..inference.simultaneous import MaxT, separate
 from ..options import Options
 from ..report.phrases import AS_MET, counted, some_of
 from .cells import Computed, Rows
-from .criteria import Goal, Limits, of_eigenvalues
+from .criteria import Goal, of_eigenvalues, rows_of_samples, vote_problem
 from .plan import Plan, specify
-from .plan_options import rows_of_samples, vote_problem
 from .precision import labels_before
-from .problem import Tables, VoteProblem
+from .problem import Limits, Tables, VoteProblem
 from .score_plan import ScoreProblem, score_problem
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.

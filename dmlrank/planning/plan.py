@@ -3,8 +3,8 @@
 1. *The problem*, what a label or a run adds to the precision of scores and what it costs: a ``VoteProblem`` from
    probabilities (:mod:`~dmlrank.planning.design`) or from a fit (:mod:`~dmlrank.planning.from_fit`), a ``ScoreProblem``
    from a fit of scores (:mod:`~dmlrank.planning.score_plan`), also of a table of scores.
-2. *The goal*, a criterion for contrasts (:mod:`~dmlrank.planning.criteria`) with what a fit knows, and *the limits*:
-   budget, costs, smallest propensities (also there; :mod:`~dmlrank.planning.plan_options` checks what is given).
+2. *The goal*, a criterion for contrasts with what a fit knows (:mod:`~dmlrank.planning.criteria`, where options are
+   read), and *the limits*: budget, costs, smallest propensities (:mod:`~dmlrank.planning.problem`).
 3. :func:`specify` makes the plan. One pass over the problem gives the scores and their covariance between prompts; the
    goal gets its coefficients, and says how precise scores become. Where the fit weights pairs by counts, weights are
    searched for.
@@ -38,8 +38,7 @@ from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
 from .allocation import allocate, propensities_at_multiplier
 from .cells import Computed, Rows, at_rows, propensity_table
-from .criteria import Goal, Limits
-from .plan_options import check_positive, mu_array
+from .criteria import Goal, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import (
     Solution,
@@ -51,7 +50,7 @@ from .precision import (
     solve,
     weighted_by_counts,
 )
-from .problem import Problem, VoteProblem
+from .problem import Limits, Problem, VoteProblem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -628,7 +627,7 @@ class Plan(Solution, Summarised):
             n, advice = self.problem.n_contexts, "plan for more prompts: pass them to design() of the fit as newdata="
             if before is None:
                 advice = f"about {int(np.ceil(n * least**2)):,} prompts like these would be enough in the same way"
-            everything = self.problem.words(self.goal)["everything"]
+            everything = self.problem.words(self.goal.earlier is not None)["everything"]
             raise OptionError(f"even {everything} all {n:,} prompts {failure(least)}; {advice}")
         return found
 

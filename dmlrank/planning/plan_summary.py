@@ -276,7 +276,7 @@ def _rows_of_pairs(
 
 def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
     """Return the entries above the table."""
-    problem, goal, words = solution.problem, solution.goal, solution.problem.words(solution.goal)
+    problem, goal, words = solution.problem, solution.goal, solution.problem.words(solution.goal.earlier is not None)
     number = problem.expected_number(solution.propensities)
     kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[goal.criterion]
     criterion = f"{kind}, {'all scores' if goal.of_all_scores else counted(len(goal.targets[1]), 'contrast')}"
@@ -303,7 +303,7 @@ def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
 def _statements(solution: Solution, alpha: float) -> Iterator[str]:
     """Yield the notes below the table, the most important first."""
     problem, goal, cost, level = solution.problem, solution.goal, solution.expected_cost, f"{100 * (1 - alpha):g}%"
-    what, words = problem.what, problem.words(goal)
+    what, words = problem.what, problem.words(goal.earlier is not None)
     found = _nothing_found(solution, alpha) if goal.of_all_scores else _differences_found(solution, alpha)
     news = [*goal.remarks, found, _rounds_note(solution)]
     if goal.of_all_scores and found:

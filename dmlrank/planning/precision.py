@@ -22,8 +22,8 @@ from ..inference.simultaneous import MaxT
 from ..options import METHODS
 from .allocation import NEARLY_STATIONARY, allocate, by_steps, kkt_residual, level_of, with_interdependent_labels
 from .cells import Computed, Propensities, Rows
-from .criteria import Goal, Limits, Targets
-from .problem import Problem, VoteProblem
+from .criteria import Goal, Targets
+from .problem import Limits, Problem, VoteProblem
 from .score_plan import ScoreProblem
 
 S = TypeVar("S", bound="Solution")

@@ -21,12 +21,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, TypeVar
+from typing import ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from .._utils.argument_checks import number_in
 from .._utils.tasks_and_threads import in_workers, report
 from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
@@ -47,9 +48,6 @@ from .cells import (
     propensity_table,
 )
 
-if TYPE_CHECKING:
-    from .criteria import Goal, Limits
-
 T = TypeVar("T")
 
 # Tables of contexts, (g, K, K, C): an array, or predicted when they are indexed.
@@ -64,12 +62,32 @@ DOUBLE_CELLS = 20_000_000
 _FEW_CHUNKS = 20
 # Where a problem has more than four times as many rows, a search begins at the optimum of a sample of so many rows.
 SAMPLE_SIZE = 4_000
+# With a smaller budget, what labels add to the information is lost in rounding.
+_SMALLEST_BUDGET = 1e-9
 # Number of contexts for which labels are drawn at a time.
 _DRAWN_CONTEXTS = 1024
 # Without min_propensity= the smallest propensity is this share of the uniform plan's propensity.
 _SMALLEST_SHARE = 0.1
 # Number of classes of costs within which the order of draws is random.
 _COST_CLASSES = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """The limits of a plan, as the caller gives them: what it may cost, and how propensities may differ."""
+
+    budget: float
+    costs: ArrayLike = 1.0
+    min_propensity: float | None = None
+    one_pair: bool = False
+    explore: float = 0.0
+
+    def __post_init__(self) -> None:
+        number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
+        allowed = f"it must be a number of labels or runs, of at least {_SMALLEST_BUDGET:g}"
+        number_in("budget", self.budget, lambda x: _SMALLEST_BUDGET <= x < np.inf, allowed)
+        if (least := self.min_propensity) is not None:
+            number_in("min_propensity", least, lambda x: 0 < x <= 1, "it must be a number above 0 and at most 1")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -79,8 +97,7 @@ class Problem(ABC):
     mu (g, ...): What is known of the labels or runs of each row.
     cost (g or 1, m or 1): Cost of a cell.
     context_weight (g or 1,): Weight of each context in the target population, with mean one over contexts.
-    fixed_prompts: Whether the scores are about these contexts alone, and not about the population that they are a
-        sample of.
+    fixed_prompts: Whether the scores are about these contexts alone, and not about a population.
     candidate: The last model, if it has no score and another model's stands for it; empty for none.
     contexts: The other columns of samples, such as features, with the identifiers of the n contexts as index.
     columns: The columns of a sample with models: of the model shown first and of the one shown second, or of the model.
@@ -120,7 +137,7 @@ class Problem(ABC):
         """Number of cells of a row, m."""
 
     @abstractmethod
-    def words(self, goal: Goal) -> dict[str, str]:
+    def words(self, joins_fit: bool) -> dict[str, str]:
         """Return words of summaries and errors: the cells and their number, the later fit, the uniform plan, labels."""
 
     @abstractmethod
@@ -286,13 +303,13 @@ class VoteProblem(Problem):
     def n_cells(self) -> int:
         return len(self.first)
 
-    def words(self, goal: Goal) -> dict[str, str]:
+    def words(self, joins_fit: bool) -> dict[str, str]:
         new, old = "the planned labels", "the labels of the fit and "
         return {
             "cells": "Pairs:",
             "number": f"{self.n_cells} {'ordered' if self.ordered else 'unordered'}",
             "everything": f"labelling {'one' if self.one_pair else 'every'} pair of",
-            "fit": f"an estimate from {f'{new} alone' if goal.earlier is None else f'{old}{new} together'}",
+            "fit": f"an estimate from {f'{old}{new} together' if joins_fit else f'{new} alone'}",
             "uniform": "all pairs with the same probability",
             "labels": "expected number in which the model, or the pair, is compared. Labels of different prompts are "
             "taken as independent: if annotators or other clusters give several of the new labels, standard errors may "

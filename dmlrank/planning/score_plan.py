@@ -63,9 +63,16 @@ from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
 from ..inference.score_limits import CombinedMeans
 from .cells import Computed, Propensities, cell_rates, propensity_table
-from .criteria import Goal, Limits, criterion_rows, of_eigenvalues
-from .plan_options import array_of_costs, positive_costs, read_context_weights, rows_of_samples
-from .problem import Drawn, Problem, drawn_together
+from .criteria import (
+    Goal,
+    array_of_costs,
+    criterion_rows,
+    of_eigenvalues,
+    positive_costs,
+    read_context_weights,
+    rows_of_samples,
+)
+from .problem import Drawn, Limits, Problem, drawn_together
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.05
@@ -105,7 +112,7 @@ class ScoreProblem(Problem):
     def what(self) -> str:
         return "grades" if self.are_grades else "runs"
 
-    def words(self, goal: Goal) -> dict[str, str]:
+    def words(self, joins_fit: bool) -> dict[str, str]:
         runs = f"all {self.what}" if self.spent > 0 or self.candidate else f"these {self.what} alone"
         once = " A model is run once on a prompt: another prompt is worth more than another run, until all are run."
         return {

@@ -14,7 +14,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, shown
 from ..inference.covariance import Covariance
 from ..inference.ranks import multiple_for_all
-from .plan_options import check_positive
+from .criteria import check_positive
 
 
 @checked

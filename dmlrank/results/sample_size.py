@@ -11,7 +11,7 @@ from ..fit.direct_fits import variance_from_runs
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.ranks import multiple_needed, smallest_gap
-from ..planning.plan_options import check_positive
+from ..planning.criteria import check_positive
 from ..report.first_place import independent_units
 from ..report.phrases import SummaryLevel
 

@@ -23,8 +23,9 @@ from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, Optio
 from dmlrank.options import in_objects
 from dmlrank.planning import allocation, problem
 from dmlrank.planning.allocation import allocate, kkt_residual
-from dmlrank.planning.criteria import Goal, Limits
+from dmlrank.planning.criteria import Goal
 from dmlrank.planning.precision import solve
+from dmlrank.planning.problem import Limits
 
 from ...support import without_order
 
