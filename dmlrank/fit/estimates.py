@@ -176,18 +176,7 @@ class Diagnostics(Summarised):
         return max(self.second_order_by_model, key=lambda entry: abs(entry[1]), default=("", 0.0, 0.0))
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-        """
+        """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes."""
         columns = (("value", 1), ("meaning", 1))
         notes = self.warnings or ("The fit gave no warnings.",)
         table = Summary("Diagnostics", (), columns, tuple(_figures(self)), notes, row_head="figure", text_columns=(2,))
@@ -198,23 +187,17 @@ class Diagnostics(Summarised):
 class FitDescription:
     """The description of a fit: the counts and options that the header of its summary shows.
 
-    formula, outcome: The formula, and its left side.
+    outcome: The left side of the formula.
     context: Columns that identify a context; empty where every row is one.
-    n_contexts, n_unlabelled: Number of contexts, and of contexts without a label.
     n_comparisons, n_votes: Number of labelled cells, and of votes. For means of scores, number of prompts times models,
         and number of scores.
-    n_rows, n_dropped: Number of rows that were read, and of rows that were left out for missing values.
+    n_dropped: Number of rows that were left out for missing values.
     smallest_pair: Votes on the compared pair with the fewest votes.
     tie_weights: Each category of ties, with its weights for the first and the second model.
     edge_weights: How the pairs are weighted: "equal", "counts", "given" or "votes".
     learner, propensity: The learner of mu and the source of the propensities, in words.
-    weighted: Whether contexts have weights.
-    ordered: Whether display order matters.
-    clusters: Columns of clusters.
-    version: Version of dmlrank that made the fit.
     order_reason: Why display order matters or does not, where ``position_bias="auto"`` decided; empty elsewhere.
-    average: What is averaged over prompts: the scores F(mu(x)), or the preferences mu(x) before F is computed.
-    date: Day on which the fit was made (UTC), such as "2026-03-31"; empty in results that older versions stored.
+    date: Day on which the fit was made (UTC), such as "2026-03-31".
     period: First and last day in the data, where the user's frame has one column of times; empty elsewhere.
     n_filled, filled_with: Missing scores, runs included, that count as a value (``missing=0.0``), and this value.
     equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
@@ -222,8 +205,6 @@ class FitDescription:
     runs_lost: Lost runs of each model; empty where no run is lost, or gaps have another reason.
     score_range: Smallest and largest mean score of a model on a prompt, for means of scores; empty elsewhere.
     n_names_changed: Names of models that had outer blanks or another Unicode form than NFC.
-    lower_is_better: Whether the model with the lowest mean score is the best.
-    tie_share: Share of the votes that are ties.
     rows_lost: Numbers of rows that are no votes on these models, with the reason; empty where a row has no vote itself.
     models_apart: Models with few votes, which count in no score but their own.
     share_modelled: By model, the share of prompts in clusters on which it was never run; empty where none is modelled.
@@ -316,22 +297,18 @@ class Scale:
 class Estimates:
     """Estimates with their covariance: d = K scores of the models, or d other numbers with their own names.
 
-    functional, functional_label, estimator: Name of the functional, its label with the assumption of the estimator, and
-        name of the estimator.
-    estimate, plugin (d,): Scores and their plug-in estimates.
+    functional, functional_label: Name of the functional, and its label with the assumption of the estimator.
     shares (K,): The share of comparisons each model wins against its opponents.
     critical: Critical value of the simultaneous intervals at ``alpha``, one minus the level of the fit.
     neutral: Score of a model that is as good as the others; None where each score is tested against the mean score.
     reason: Why the covariance is singular: the constraint that the functional fixes.
     fixed (d,): Scores that are constant whatever the data are.
-    graph: The compared pairs.
     scale: Scale of ``estimate``, ``plugin``, ``covariance`` and ``neutral``.
     extrapolation: Why there are no intervals where the scores use pairs without labels; empty where all have labels.
     outputs: Names of the estimates where these are not the models' scores; empty where they are.
     part: The part of the contexts that the scores are about, such as ``"category = coding"``; empty for all contexts.
     judge, style: Figures of the judges on the scale of the functional, and of the style on that of ``estimate``.
     grades: Figures of the judges of a table of scores, on the scale of the functional.
-    votes: Votes of each model; None in results stored by versions that did not count them.
     sequence: What was fixed before the first look, in a view whose intervals and tests hold at all looks; None where
         they hold for one look.
     """

@@ -165,7 +165,7 @@ def multiplier_bootstrap(
         influence = influence.by_context().given_prompts()
     elif state.units.task is not None:
         influence = influence.by_context().within(state.units.task)
-    rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
+    rows, small_sample_factor = cluster_sums(influence.by_context(), state.units.cluster)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
     # variance correction, unanimous pairs and, of means, the unseen unit.
@@ -178,8 +178,7 @@ def label_errors(
 ) -> LabelErrors:
     """Return the contribution of every label to the error of the scores, averaged over repetitions.
 
-    The contribution of a label has as factors its weight and its residual, the label less its expected value. Units
-    that have labels of models apart, (K,), alone do not count.
+    Its factors are weight and residual of the label. Units with labels of models apart, (K,), alone do not count.
     """
     counted = data.contexts_beside(apart)
     n_contexts = int(counted.sum() if data.copies is None else data.copies[counted].sum())

@@ -243,7 +243,8 @@ def grade_figures(
 
     plain, of_plain = of_grades(w)
     # Estimated propensities are learnt from the judge.
-    alone, of_alone = of_grades(w if is_known else is_there.astype(float))
+    w_known = w if is_known else is_there.astype(float)
+    alone, of_alone = of_grades(w_known)
     deviation = np.where(is_there, y - plain, 0.0)
     # The line through all graded answers.
     d = np.concatenate([np.ones((n, data.n_items, 1)), judges.completed], axis=2)
@@ -268,8 +269,7 @@ def grade_figures(
     nobody, none = np.zeros((data.n_items,) * 2, dtype=bool), np.empty((n, 0))
     by_judge = [answer_columns(judges.scores[:, :, [number]], none) for number in range(len(judges.names))]
     alone_with = [predicted_scores(replace(cells, columns=z), w, nobody) for z in by_judge]
-    cluster = None if units.clusters is None else units.clusters.of_context
-    difference, p = unlike_others(judges.completed, w if is_known else is_there.astype(float), weight, cluster)
+    difference, p = unlike_others(judges.completed, w_known, weight, units.cluster)
     number = np.square(both.sum(axis=0)) / np.square(both).sum(axis=0)
     is_enough = (precise > 0) & (number >= _FEWEST_WORTH)
     worth = np.divide(number * of_plain, precise, out=np.full(len(number), np.nan), where=is_enough)

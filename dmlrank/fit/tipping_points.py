@@ -26,7 +26,7 @@ from ..estimation.voting_bounds import (
 from ..exceptions import OptionError
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
-from ..nuisance.propensity_model.estimate import PropensitiesAsVoteRates, estimate_vote_rates
+from ..nuisance.propensity_model.estimate import TabulatedPairPropensity, estimate_vote_rates
 from .fit_covariance import make_covariance
 from .stages import Draw, FirstStages, RepetitionSeed
 from .state import FitState, Repetition
@@ -43,11 +43,13 @@ def _all_shown(state: FitState, repetition: Repetition) -> VotingStage:
             "(rows with two models and a missing winner), and the propensities are given for the labelled pairs alone; "
             "add the shown battles without a vote, or give propensities of all pairs, or use propensity='estimate'"
         )
-    rates, blocks = PropensitiesAsVoteRates(pairs), state.units.blocks
-    cell_rate, annotator = np.minimum(repetition.propensity.cells, 1.0), state.units.annotator
-    fold = repetition.mu.folds.fold if isinstance(repetition.mu, CrossFittedMu) else None
-    is_shared = rates.is_shared(state.data.x, fold)
-    return VotingStage(rates, cell_rate, None, blocks.context, blocks.weight, annotator, is_shared)
+    if isinstance(pairs, TabulatedPairPropensity):
+        is_shared = len(pairs.values) == 1
+    else:
+        # Propensities are then learnt from the features of the fit, on the same folds.
+        is_shared = isinstance(repetition.mu, CrossFittedMu) and state.options.propensity_formula is None
+    cell_rate, blocks = np.minimum(repetition.propensity.cells, 1.0), state.units.blocks
+    return VotingStage(pairs, cell_rate, None, blocks.context, blocks.weight, state.units.annotator, is_shared)
 
 
 def _from_battles(state: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
@@ -128,8 +130,6 @@ class Bounds:
 class BoundEvaluation:
     """The bounds of contrasts of a fit, ready to be evaluated at any gamma.
 
-    contrasts (J, K): Linear combinations of the scores.
-    inputs: One for each repetition of the fit.
     added_covariance (2 J, 2 J): What the fit's covariance of the contrasts contains beyond the covariance of the
         influence values: variance correction and unanimous pairs. The bounds get the same addition.
     critical_of_family: Critical value of a larger family of contrasts, from which the data have chosen these; 0 for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -22,7 +21,6 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.graph import Graph
 from ..data.pairs_from_scores import read_scores
 from ..data.preferences import FloatArray, IntArray
-from ..data.read_votes import with_columns
 from ..data.vote_columns import FEW_CLUSTERS
 from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
@@ -40,22 +38,17 @@ from ..inference.simultaneous import MaxT, separate
 from ..options import Options
 from ..report.phrases import AS_MET, counted, some_of
 from .cells import Computed, Rows
-from .criteria import Goal, Limits, of_eigenvalues
+from .criteria import Goal, of_eigenvalues, rows_of_samples, vote_problem
 from .plan import Plan, specify
-from .plan_options import rows_of_samples, vote_problem
-from .problem import Tables, VoteProblem
+from .precision import labels_before
+from .problem import Limits, Tables, VoteProblem
 from .score_plan import ScoreProblem, score_problem
-from .weights_by_counts import labels_before
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
 STORED_NUMBERS = 50_000_000
 # Number of labels of a pair whose floor changes no probability that a learner predicts.
 _MANY_LABELS = 1_000_000
-# Names of columns that identify a prompt or a row.
-_IDENTIFIER = re.compile(
-    r"(?:(?:question|prompt|battle|conversation|sample|item|row|task)[ _]?)?(?:id|uid|uuid)", re.IGNORECASE
-)
 # Smallest propensity of a plan of grades, as a share of the mean, and the least gain for which it prefers prompts.
 _LEAST_GRADED, _LEAST_GAIN = 0.25, 0.05
 _OF_ARENA = (
@@ -108,11 +101,14 @@ def design_fit(
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
     is_arena = goal.of_all_scores and goal.criterion == "A" and _is_arena(steps)
     goal = replace(goal, top=1) if is_arena else goal
+    above = _above(estimates, goal.top, from_scratch)
+    apart = () if above is None else estimates.description.models_apart
     goal = replace(
         goal,
         scores=estimates.estimate,
         sign=estimates.sign,
-        above=_above(estimates, goal.top, from_scratch),
+        above=above,
+        aside=np.flatnonzero(np.isin(estimates.names, apart)),
         fit=estimates.covariance,
         alpha=estimates.alpha,
         seed=estimates.description.seed,
@@ -138,11 +134,11 @@ def design_fit(
             f"probabilities, and its predicted standard errors do not take account of the fit's labels"
         )
     if is_arena and goal.above is not None:
-        leader = int(np.argmax(np.where(goal.aside, -np.inf, estimates.merit)))
-        rivals = [name for name, is_aside in zip(estimates.models, goal.aside, strict=True) if not is_aside]
-        rivals.remove(best := estimates.models[leader])
-        if goal.above[leader].sum() == len(estimates.models) - 1:
-            goal = replace(goal, top=None, contrasts=[(best, name) for name in rivals])
+        placed = np.setdiff1d(np.arange(len(estimates.models)), goal.aside)
+        leader = placed[np.argmax(estimates.merit[placed])]
+        rivals = placed[placed != leader]
+        if goal.above[leader, rivals].all():
+            goal = replace(goal, top=None, contrasts=[(estimates.models[leader], estimates.models[j]) for j in rivals])
     functional, unmet = _with_pairs_asked(steps, goal, estimates)
     problem = _problem_of_fit(steps, functional, estimates.scale.factor, newdata, limits)
     if newdata is not None:
@@ -312,10 +308,10 @@ def _above(estimates: Estimates, top: int | None, from_scratch: bool) -> NDArray
     separation = separate(estimates.estimate, simultaneous, estimates.alpha, estimates.sign)
     few = np.isin(estimates.models, estimates.description.models_apart)
     first = first_place(estimates.estimate, simultaneous, separation, estimates.sign, few)
-    above = separation.above | few
-    if top == 1 and first is not None:
-        above = np.zeros_like(above) | few
-        above[first.leader, first.others] = first.p <= first.alpha
+    if top != 1 or first is None:
+        return separation.above
+    above = np.zeros_like(separation.above)
+    above[first.leader, first.others] = first.p <= first.alpha
     return above
 
 
@@ -347,15 +343,7 @@ def _own_prompts(steps: FitState) -> Prompts:
         contexts = row = np.arange(data.n_contexts)
     shape = (data.n_items, data.n_items, data.n_categories)
     tables = Computed((len(contexts), *shape), partial(_out_of_fold, sources, contexts, data.n_contexts, shape))
-    columns, carried = steps.options.context or ("context",), None
-    if not steps.options.context and (found := _identifiers(data.columns.available)):
-        carried = with_columns(data, steps.source.data, found).context_table(found)
-    return tables, row.reshape(-1), rows_of_samples(data.context_ids, columns, carried)
-
-
-def _identifiers(columns: Sequence[str]) -> list[str]:
-    """Return the columns that by their names identify rows, at most one."""
-    return [name for name in columns if _IDENTIFIER.fullmatch(name)][:1]
+    return tables, row.reshape(-1), rows_of_samples(data.context_ids, steps.options.context or ("context",))
 
 
 def _out_of_fold(
@@ -395,9 +383,7 @@ def _new_prompts(steps: FitState, newdata: object) -> Prompts:
     sources = [repetition.mu for repetition in steps.repetitions]
     shape = (len(first_context), data.n_items, data.n_items, data.n_categories)
     tables = Computed(shape, partial(_at_features, sources, x[first_context]))
-    found = _identifiers(columns)
-    carried = None if id_columns or not found else take_columns(newdata, found).reset_index(drop=True)
-    return tables, row, rows_of_samples(values, id_columns or ("row",), carried)
+    return tables, row, rows_of_samples(values, id_columns or ("row",))
 
 
 def _at_features(sources: Sequence[MuSource], x: FloatArray, rows: Rows) -> FloatArray:

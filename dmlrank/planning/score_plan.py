@@ -63,9 +63,16 @@ from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
 from ..inference.score_limits import CombinedMeans
 from .cells import Computed, Propensities, cell_rates, propensity_table
-from .criteria import Goal, Limits, criterion_rows, of_eigenvalues
-from .plan_options import array_of_costs, positive_costs, read_context_weights, rows_of_samples
-from .problem import Drawn, Problem, drawn_together
+from .criteria import (
+    Goal,
+    array_of_costs,
+    criterion_rows,
+    of_eigenvalues,
+    positive_costs,
+    read_context_weights,
+    rows_of_samples,
+)
+from .problem import Drawn, Limits, Problem, drawn_together
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.05
@@ -80,7 +87,6 @@ class ScoreProblem(Problem):
 
     mu (n, K): Standard deviations of residuals, zero for models that are complete.
     group (K,): The group of each model, -1 for complete ones.
-    correlation (K, K): Of residuals.
     single_run (n, K): e, by which the residual of one run varies more than that of the mean of the runs of the fit.
     so_far (n, K): Propensities of the rounds so far.
     is_there (n, K): Whether there is a score.
@@ -106,8 +112,8 @@ class ScoreProblem(Problem):
     def what(self) -> str:
         return "grades" if self.are_grades else "runs"
 
-    def words(self, goal: Goal) -> dict[str, str]:
-        runs = f"all {self.what}" if self.spent > 0 or goal.candidate else f"these {self.what} alone"
+    def words(self, joins_fit: bool) -> dict[str, str]:
+        runs = f"all {self.what}" if self.spent > 0 or self.candidate else f"these {self.what} alone"
         once = " A model is run once on a prompt: another prompt is worth more than another run, until all are run."
         return {
             "cells": "Groups of models:",
@@ -263,6 +269,7 @@ def score_problem(
         context_weight=read_context_weights(steps.units.context_weight, n),
         fixed_prompts=steps.options.prompts == "fixed",
         models=tuple(names),
+        candidate=candidate or "",
         contexts=_rows_of_samples(steps),
         columns=(parse_formula(steps.source.formula).first,),
         between=_between(np.sqrt(variance), before, correlation, sigma, fitted),
@@ -287,7 +294,6 @@ def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDA
         goal,
         contrasts=[(candidate, names[proxy])] if goal.of_all_scores else goal.contrasts,
         above=None if goal.above is None else np.pad(goal.above, (0, 1)),
-        candidate=candidate,
         remarks=(f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}.",),
     )
 

@@ -1221,8 +1221,9 @@ class RankResults(Summarised):
         >>> round(plan.expected_cost), int(plan.sample(rng=1)["propensity"].count())
         (1000, 1000)
         """
-        from ..planning.criteria import Goal, Limits
+        from ..planning.criteria import Goal
         from ..planning.from_fit import design_fit
+        from ..planning.problem import Limits
         from .run_table import costs_in_column
 
         if isinstance(costs, str):

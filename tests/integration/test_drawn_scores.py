@@ -141,7 +141,7 @@ def test_wrong_propensities_are_refused() -> None:
         dr.dml_rank(FORMULA, table, context="prompt", propensity="p")
     with pytest.raises(NuisanceError, match="= \\(300, 4\\)"):
         dr.dml_rank(FORMULA, table, context="prompt", propensity=propensity[:, :3])
-    with pytest.raises(NuisanceError, match="not 'd' of the scores"):
+    with pytest.raises(NuisanceError, match="not 'd' of the data"):
         dr.dml_rank(FORMULA, table, context="prompt", propensity=pd.DataFrame(propensity[:, :3], columns=MODELS[:3]))
     nothing = pd.concat([table, pd.DataFrame({"prompt": [0], "model": ["new"]})])
     with pytest.raises(MissingDataError, match="'new' has no score"):

@@ -331,12 +331,12 @@ def test_propensities_ten_times_too_small_are_named():
 
 
 def test_propensities_of_the_unordered_pair_are_named():
-    with pytest.warns(dr.DmlrankWarning, match="in either order"):
+    with pytest.warns(dr.DmlrankWarning, match="in the display order that was shown"):
         given(1.9)
 
 
 def test_a_column_of_ordered_propensities_without_order_is_named():
-    with pytest.warns(dr.DmlrankWarning, match="with position_bias=False, give the expected number of labelled orders"):
+    with pytest.warns(dr.DmlrankWarning, match="in either display order, the sum over both"):
         given(propensity="propensity", mu=None, position_bias=False, tune={"n_estimators": 20})
 
 

@@ -21,10 +21,11 @@ import dmlrank as dr
 from dmlrank._utils.tasks_and_threads import collected_warnings, computing, computing_with
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
-from dmlrank.planning import problem, search
+from dmlrank.planning import allocation, problem
 from dmlrank.planning.allocation import allocate, kkt_residual
-from dmlrank.planning.criteria import Goal, Limits
+from dmlrank.planning.criteria import Goal
 from dmlrank.planning.precision import solve
+from dmlrank.planning.problem import Limits
 
 from ...support import without_order
 
@@ -79,7 +80,7 @@ def test_a_wrong_plan_fails_the_optimality_conditions(mu):
 
 def test_a_plan_that_is_not_certified_says_so(mu, monkeypatch):
     plan = dr.design(mu, "bt", budget=60, criterion="D")
-    monkeypatch.setattr(search, "MAX_STEPS", 1)
+    monkeypatch.setattr(allocation, "MAX_STEPS", 1)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         solution = solve(dr.planning.Plan, plan.problem, plan.goal, plan.limits)
     assert solution.kkt_residual > 1e-4

@@ -175,19 +175,6 @@ def test_weights_go_to_the_last_step_of_a_pipeline(rows):
     assert fit(neighbours, rows).predict(x).shape == (30, K, K, C)
 
 
-def test_weights_are_routed_where_scikit_learn_routes(rows):
-    x = rows.features[:30, :-2]
-    hand = make_pipeline(StandardScaler(), LogisticRegression())
-    hand.fit(wide(rows), rows.label, logisticregression__sample_weight=rows.weight)
-    with sklearn.config_context(enable_metadata_routing=True):
-        unweighted = StandardScaler().set_fit_request(sample_weight=False)
-        routed = make_pipeline(unweighted, LogisticRegression().set_fit_request(sample_weight=True))
-        np.testing.assert_allclose(fit(routed, rows).predict(x), ask_by_hand(hand, x), atol=1e-12)
-        silent = make_pipeline(StandardScaler(), KNeighborsClassifier(15))
-        repeated = fit(silent, rows).predict(x)
-    np.testing.assert_array_equal(repeated, fit(silent, rows).predict(x))
-
-
 def test_weights_of_one_need_no_keyword_and_halves_are_doubled(rows):
     class Plain(ClassifierMixin, BaseEstimator):
         def fit(self, x, y):
