@@ -79,13 +79,6 @@ class Request:
             raise OptionError(f"{function.__name__}() has no option {wrong[0]!r}; leave it out")
         return function(self.formula, self.frame, env={}, **options)
 
-    def as_words(self, *names: str) -> str:
-        """Return options of the fit as they are typed, each after a blank."""
-        spelt, weights = dict(self.options), self.options.get("weights")
-        if isinstance(weights, EqualTasks):
-            spelt |= {"weights": None, "tasks": weights.column}
-        return "".join(f" --{name} {shlex.join(_names(spelt[name]))}" for name in names if spelt.get(name))
-
 
 def read_request(
     given: argparse.Namespace, files: Sequence[str] | None = None, further: Collection[str] = ()
@@ -198,7 +191,10 @@ def _read_log(request: Request, given: argparse.Namespace, paths: Sequence[str])
     suggested = {name: fit[name] for name in names if fit.get(name)}
     request.formula, request.frame = request.formula or str(fit["formula"]), table
     request.options = suggested | request.options
-    words = request.as_words("context", "run", "groups", "functional")
+    said = {
+        name: request.options[name] for name in ("context", "run", "groups", "functional") if name in request.options
+    }
+    words = "".join(f" --{name} {shlex.join(_names(value))}" for name, value in said.items() if value)
     print(f"{table.attrs['report']}\nread as: {request.formula!r}{words}\n", file=sys.stderr)
 
 

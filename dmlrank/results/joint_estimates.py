@@ -502,21 +502,6 @@ class StyleResults(JointResults):
         alpha = alpha_or_default(alpha, self.estimates.alpha)
         return build_style_summary(self.estimates, self._style, self.table, self.rank_changes(alpha), alpha)
 
-    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """Write :attr:`table` as CSV.
-
-        Parameters
-        ----------
-        path : str or path, optional
-            File to write; None returns the text.
-
-        Returns
-        -------
-        str or None
-            The text, where no path is given.
-        """
-        return self.table.to_csv(path)
-
     def __repr__(self) -> str:
         return str(self.summary())
 
