@@ -191,10 +191,8 @@ def _read_log(request: Request, given: argparse.Namespace, paths: Sequence[str])
     suggested = {name: fit[name] for name in names if fit.get(name)}
     request.formula, request.frame = request.formula or str(fit["formula"]), table
     request.options = suggested | request.options
-    said = {
-        name: request.options[name] for name in ("context", "run", "groups", "functional") if name in request.options
-    }
-    words = "".join(f" --{name} {shlex.join(_names(value))}" for name, value in said.items() if value)
+    said = {name: _names(request.options.get(name)) for name in ("context", "run", "groups", "functional")}
+    words = "".join(f" --{name} {shlex.join(values)}" for name, values in said.items() if values)
     print(f"{table.attrs['report']}\nread as: {request.formula!r}{words}\n", file=sys.stderr)
 
 

@@ -129,11 +129,6 @@ class JointResults(Summarised):
         -------
         DataFrame
             Columns ``lower`` and ``upper``, a row per block and model.
-
-        Raises
-        ------
-        OptionError
-            If there is no joint covariance, or alpha or the method cannot be used.
         """
         joint, max_t = self.joint, self.joint.max_t
         critical = max_t.critical(alpha_or_default(alpha, joint.alpha), method)
@@ -159,11 +154,6 @@ class JointResults(Summarised):
         -------
         ZTestResults
             As in statsmodels; p-values are not adjusted.
-
-        Raises
-        ------
-        OptionError
-            If there is no joint covariance.
         """
         return z_tests(ZTestResults, self.joint, self.joint.hypothesis(hypothesis), read_alternative(side, delta))
 
@@ -179,13 +169,6 @@ class JointResults(Summarised):
         -------
         WaldTestResults
             As in statsmodels; the degrees of freedom are the structural rank.
-
-        Raises
-        ------
-        HypothesisError
-            If there are too few clusters for so many restrictions.
-        OptionError
-            If there is no joint covariance.
         """
         return wald_test(self.joint, self.joint.hypothesis(hypothesis))
 
@@ -412,9 +395,8 @@ class StyleResults(JointResults):
     def table(self) -> pd.DataFrame:
         """Scores of the three leaderboards by model.
 
-        The columns are ``raw`` (scores without adjustment), ``averaged`` (averaged over style, with no slope removed)
-        and ``equal`` (scores at equal style), each followed by a column of its standard errors, then ``rank_raw`` and
-        ``rank_equal``. Models are in the order of ``equal``.
+        ``raw`` (without adjustment), ``averaged`` (over style, with no slope removed) and ``equal`` (at equal style),
+        each followed by its standard errors, then ``rank_raw`` and ``rank_equal``. In the order of ``equal``.
         """
         style, columns = self._style, dict[str, FloatArray | IntArray]()
         for board in _BOARDS:
@@ -435,14 +417,8 @@ class StyleResults(JointResults):
         -------
         DataFrame
             By model: ``rank_raw``, ``rank_equal``, ``change`` (positive for a model that rises), ``change_low`` and
-            ``change_high``, whose intervals hold for all models at the same time; ``shift`` (equal minus raw score)
-            with ``shift_se``, simultaneous intervals ``shift_low`` and ``shift_high`` and adjusted p-values
-            ``p_adjusted``.
-
-        Notes
-        -----
-        Rank sets of the raw scores and of the scores at equal style hold with probability 1 - alpha / 2 each, so that
-        all differences of ranks lie between the differences of their ends with probability 1 - alpha.
+            ``change_high``; ``shift`` (equal minus raw score) with ``shift_se``, ``shift_low``, ``shift_high`` and
+            ``p_adjusted``. Rank sets hold with probability 1 - alpha / 2 each, and so their differences jointly.
         """
         style, alpha = self._style, alpha_or_default(alpha, self.estimates.alpha)
         basis, n_models = self.estimates.covariance.basis, len(self.estimates.models)
@@ -497,7 +473,7 @@ class StyleResults(JointResults):
         Returns
         -------
         Summary
-            A table that prints as text and converts to HTML, LaTeX, Markdown and CSV.
+            The table with notes.
         """
         alpha = alpha_or_default(alpha, self.estimates.alpha)
         return build_style_summary(self.estimates, self._style, self.table, self.rank_changes(alpha), alpha)

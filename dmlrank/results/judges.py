@@ -70,14 +70,14 @@ class _Report(TitledTable):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JudgeReport(_Report):
-    """How often judges agree with humans, and how much precision their verdicts add.
+    """How often judges agree with humans, and how much precision their verdicts add; :attr:`RankResults.judge`.
 
     Attributes
     ----------
     estimates : Estimates
         The estimates of the fit.
     steps : FitState or None
-        Data and learners of the fit; None where it was stored without them.
+        Data and learners of the fit.
     simultaneous : MaxT or AllLooks
         How wide simultaneous statements of the fit are.
 
@@ -110,8 +110,8 @@ class JudgeReport(_Report):
     def agreement(self) -> pd.DataFrame:
         """Agreement and Cohen's kappa with the human votes, with ties and without: a row per judge.
 
-        Where a pair has several votes, the category with most votes counts; where two categories have equally many,
-        the pair counts as a tie. A verdict that consists of probabilities counts as its most probable category.
+        Where a pair has several votes, the category with most votes counts, or a tie where two have equally many; a
+        verdict of probabilities counts as its most probable category.
         """
         f = self.figures
         numbers = {"pairs": f.compared, "agreement": f.agreement, "kappa": f.kappa}
@@ -135,8 +135,8 @@ class JudgeReport(_Report):
     def log_loss(self) -> pd.Series:
         """Out-of-fold log-loss of the human labels on judged pairs.
 
-        ``without``: of the outcome model of the fit without the judge. ``mu``: of the outcome model that uses the
-        judge. ``given verdict``: of the model that predicts the label from features and verdict.
+        ``without``: of the outcome model without the judge. ``mu``: of the one that uses the judge. ``given verdict``:
+        of the model that predicts the label from features and verdict.
         """
         return pd.Series(self.figures.log_loss, index=["without", "mu", "given verdict"], name="log_loss")
 
@@ -150,10 +150,7 @@ class JudgeReport(_Report):
 
     @property
     def worth(self) -> float:
-        """Equivalent votes: how many more human votes would give the fit without the judge the same precision.
-
-        Infinite where no number of votes gives this precision. Zero or negative where the judge adds no precision.
-        """
+        """How many more human votes would give the fit without the judge the same precision; infinite where none do."""
         return self.figures.worth
 
     @property
@@ -170,9 +167,9 @@ class JudgeReport(_Report):
     def table(self, alpha: float | None = None) -> pd.DataFrame:
         """Return scores from humans alone, from humans and judges, and from verdicts alone, side by side.
 
-        The scores from verdicts alone treat verdicts as if they were votes (the mean verdict where there are several
-        judges). They rank models as the judge does, and their interval is about the judge's ranking. ``judge_differs``
-        says where they are further from the estimate than the errors of both allow (without a correlation).
+        The scores from verdicts alone treat verdicts (or the mean verdict of several judges) as if they were votes:
+        their interval is about the judge's ranking. ``judge_differs`` says where they are further from the estimate
+        than the errors of both allow (without a correlation).
 
         Parameters
         ----------
@@ -185,11 +182,6 @@ class JudgeReport(_Report):
             A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``.
             ``humans`` is the score from human votes alone, ``both`` the score of this fit (human votes and verdicts),
             ``judge`` the score from verdicts alone; ``_se`` marks standard errors.
-
-        Raises
-        ------
-        JudgeError
-            If verdicts are not probabilities.
         """
         e, f, z = self.estimates, self.figures, normal_critical(alpha_of(self.estimates, alpha) / 2)
         require_intervals(e, "judge.table()")
@@ -224,21 +216,16 @@ class JudgeReport(_Report):
 
         Raises
         ------
-        JudgeError
-            If a judge has no label or probabilities on a pair with votes.
-        DataError
-            If an effect does not vary on the pairs of a judge, or a style column holds no numbers.
-        UnknownModelError
-            If families name a judge or a model that the fit does not have.
+        JudgeError, DataError
+            If a judge has no verdict on a pair with votes, or an effect does not vary on the pairs of a judge.
 
         Notes
         -----
         On every pair with votes and a verdict, the human share of wins of the first answer is subtracted from the
         judge's. Least squares relate this excess to position (1 for the answer that the judge was shown first), style
         differences, family (1 where only the first answer is of the judge's family, -1 where only the second is), and
-        the human preference that the fit expects without the judge: a judge who calls more ties is less decided, and
-        would otherwise seem to dislike the better models. Standard errors are those of prompts, or of the clusters of
-        prompts.
+        the human preference that the fit expects without the judge: a judge who calls more ties would otherwise seem to
+        dislike the better models. Standard errors are those of prompts, or of their clusters.
 
         Examples
         --------
@@ -341,10 +328,9 @@ class JudgeAudit(JointResults, TitledTable):
         -------
         DataFrame
             Columns ``judge effect estimate std_error conf_low conf_high p_adjusted``. The effect ``agreement`` is a
-            share, which has no test. ``strength`` says how decided the judge is: -0.2 that the judge's preferences for
+            share, which has no test. ``strength`` is how much more decided the judge is: -0.2 says that preferences for
             better models are 20 % weaker than those of humans. The others are in votes: 0.05 says that of 100 pairs the
-            judge gives 5 wins more than humans did to the answer that is shown first, longer by one unit, or of the
-            judge's family.
+            judge gives 5 wins more than humans did.
         """
         joint = self.joint
         is_tested = joint.index.get_level_values("effect") != _AGREEMENT
@@ -366,11 +352,6 @@ class JudgeAudit(JointResults, TitledTable):
         -------
         WaldTestResults
             A chi-squared test of all preferences: position, style and family.
-
-        Raises
-        ------
-        HypothesisError
-            If there are too few clusters for so many effects.
         """
         index = self.joint.index
         chosen = ~index.get_level_values("effect").isin(_NO_PREFERENCES)
@@ -610,8 +591,7 @@ class GradeReport(JointResults, _Report):
         Returns
         -------
         DataFrame
-            A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``, as
-            :meth:`JudgeReport.table` has them. ``humans`` is the mean of the grades that are there, ``both`` the
+            The columns of :meth:`JudgeReport.table`. ``humans`` is the mean of the grades that are there, ``both`` the
             estimate of the fit; ``judge`` is the mean of the line a + b J through all graded answers, and its interval
             is about what the judge would say of all answers.
         """

@@ -37,16 +37,14 @@ _NAMED, _ALL_NAMED = 3, 15
 class Pareto(ModelTable):
     """Scores against costs with statuses that hold together; :meth:`RankResults.pareto` returns this class.
 
-    Model k dominates model j if its score is larger and its cost smaller (where costs are known: not larger). With
-    probability ``1 - alpha`` no status is wrong. All statuses follow from the frame ``tests``, whose intervals hold
-    simultaneously.
+    Model k dominates model j if its score is larger and its cost smaller (where costs are known: not larger). Statuses
+    follow from the simultaneous intervals of ``tests``: with probability ``1 - alpha`` none is wrong.
 
     Attributes
     ----------
     table : DataFrame
-        A row per model, the cheapest first: ``model``, ``score``, ``cost``, ``status``, ``dominated_by``, the names of
-        the models that are shown to dominate it, and ``sentence``, the status in words. ``score_low``, ``score_high``,
-        ``cost_low`` and ``cost_high`` are simultaneous intervals of all scores and costs. The status is
+        A row per model, the cheapest first: ``model``, ``score``, ``cost``, ``status``, ``dominated_by``, ``sentence``,
+        the status in words, and the simultaneous intervals ``score_low score_high cost_low cost_high``. The status is
 
         - ``"worse and not cheaper"``: some model is shown to be better in both,
         - ``"best at its cost"``: against every other model the score is shown to be better, or the cost smaller,

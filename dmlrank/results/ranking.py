@@ -70,8 +70,7 @@ class PairwiseResults(ModelTable):
     ----------
     result_frame : DataFrame
         A row per difference, first - second, the best models first: ``first second estimate std_error statistic
-        p_value p_adjusted conf_low conf_high``. The statistics of a difference that cannot be tested are NaN;
-        :meth:`summary` gives the reason.
+        p_value p_adjusted conf_low conf_high``. Differences that cannot be tested have NaN.
     method : str
         Adjustment for multiple tests.
     side : str
@@ -201,7 +200,7 @@ class PairwiseResults(ModelTable):
         """Draw the differences as a matrix, or of those from one model a forest plot; this needs matplotlib.
 
         A cell of the matrix shows the score of the row's model minus the score of the column's model, coloured where
-        the hypothesis is rejected. The forest plot has the intervals of the differences from ``against``.
+        the hypothesis is rejected.
 
         Parameters
         ----------
@@ -216,14 +215,7 @@ class PairwiseResults(ModelTable):
         Returns
         -------
         matplotlib Axes
-            The axes of the picture; the first column where there are several, because the differences are many.
-
-        Raises
-        ------
-        OptionError
-            If there are too many models to draw.
-        UnknownModelError
-            If a model is not among those that are compared.
+            The axes of the picture.
         """
         from ..plotting.charts import BEST_IN_MATRIX, MOST_IN_MATRIX
 
@@ -286,8 +278,7 @@ class PairwiseResults(ModelTable):
 class RankSets(ModelTable):
     """Ranks with confidence sets and groups of models that are not separated; :meth:`RankResults.ranks` returns it.
 
-    The object can be used like its ``result_frame``: ``ranks["group"]``, ``ranks.loc["gpt-4"]``, ``len(ranks)``,
-    ``ranks.to_csv(path)`` and other names of a DataFrame that this class does not define are those of the frame.
+    The object can be used like its ``result_frame``, as in ``ranks["group"]`` and ``ranks.to_csv(path)``.
 
     Attributes
     ----------
@@ -390,12 +381,7 @@ class RankSets(ModelTable):
         Returns
         -------
         matplotlib Axes
-            The first column of the picture.
-
-        Raises
-        ------
-        OptionError
-            If a model is named twice, or there are too many models for a picture.
+            The axes of the picture.
         """
         from ..plotting.charts import models_words, rank_set_chart
 

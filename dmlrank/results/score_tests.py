@@ -192,12 +192,10 @@ class RestrictionTest(ModelTable):
     df : int
         Degrees of freedom: the number of directions in which the two estimators can differ.
     pvalue : float
-        The share of ``n_draws`` samples of labels from the restricted model whose statistic is at least as large; the
-        p-value is at least 1 / (n_draws + 1). Samples are used because the statistic has heavier tails than chi-squared
-        where probabilities are near 0 or 1. With clusters, the p-value comes from the chi-squared distribution.
+        The share of ``n_draws`` samples of labels from the restricted model whose statistic is at least as large; with
+        clusters from the chi-squared distribution.
     frame : DataFrame
-        By model: ``restricted``, ``unrestricted``, ``difference`` (unrestricted minus restricted), ``std_error`` of the
-        difference and ``z``.
+        By model: ``restricted``, ``unrestricted``, their ``difference`` with ``std_error``, and ``z``.
     n_draws : int
         Number of samples from the restricted model; zero where the p-value comes from the chi-squared distribution.
     is_natural : bool
@@ -376,12 +374,7 @@ class Ellipsoid(TitledTable):
         Parameters
         ----------
         theta : array_like, shape (d,)
-            Scores in the order of ``models``.
-
-        Raises
-        ------
-        HypothesisError
-            If the point has another length, or contradicts what the functional fixes (such as a sum of zero).
+            Scores in the order of ``models``, with the sum that the functional fixes.
         """
         point = array_of_numbers(theta, 1)
         if point is None or point.shape != self.center.shape or not np.isfinite(point).all():

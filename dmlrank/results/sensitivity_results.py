@@ -38,9 +38,6 @@ _GAMMA = (
 class SensitivityResults(TitledTable):
     """How far contrasts of scores can move if voting depends on the label; :meth:`RankResults.sensitivity` returns one.
 
-    Those who vote may differ from those who do not: given the label that a voter would give, the odds of voting are
-    within 1/gamma and gamma of the odds given the prompt and the pair.
-
     Attributes
     ----------
     result_frame : DataFrame
@@ -348,16 +345,12 @@ def score_bounds(
         )
     low, high = float(np.nanmin(known)), float(np.nanmax(known))
     if score_range is not None:
-        given = [real_number(end) for end in score_range] if isinstance(score_range, (tuple, list)) else []
+        given = [real_number(end) for end in score_range] if isinstance(score_range, tuple | list) else []
         numbers = [end for end in given if end is not None]
-        if not len(numbers) == len(given) == 2 or not numbers[0] < numbers[1]:
+        if not len(numbers) == len(given) == 2 or numbers[0] > low or numbers[1] < high or numbers[0] >= numbers[1]:
             raise OptionError(
-                f"score_range={shown(score_range)} is not allowed: it is (smallest, largest), such as (0, 1)"
-            )
-        if low < numbers[0] or high > numbers[1]:
-            raise OptionError(
-                f"score_range={shown(score_range)}: the scores lie between {low:g} and {high:g}; give a range that "
-                f"contains them"
+                f"score_range={shown(score_range)} is not allowed: it is (smallest, largest), and contains the scores, "
+                f"which lie between {low:g} and {high:g}"
             )
         low, high = numbers
     contrasts, _, critical = _contrasts(estimates, simultaneous, hypothesis)
@@ -414,32 +407,21 @@ def _read_gammas(gamma: object) -> tuple[float, ...]:
 
 def _require_debiased_fit(estimates: Estimates, state: FitState) -> None:
     """Raise for fits that have no bounds."""
-    options = state.options
+    options, estimator = state.options, estimates.estimator
     if isinstance(state.source.data, DerivedPairs):
         raise OptionError(
-            "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles, so that "
-            "voting cannot depend on the label; fit a frame of battles"
+            "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles; fit a frame "
+            "of battles"
         )
-    no_formula = "the bounds have no formula for"
-    refusals = (
-        (
-            not estimates.estimated_by.is_unrestricted_one_step,
-            f"estimator={estimates.estimator!r}",
-            "the bounds are those of the debiased estimator",
-            "estimator='debiased'",
-        ),
-        (options.judge is not None, "judge=", f"{no_formula} verdicts, which exist without votes", "judge=None"),
-        (options.adjust is not None, "adjust=", f"{no_formula} an adjustment for style", "adjust=None"),
-        (
-            options.average != "scores",
-            f"average={options.average!r}",
-            "the bounds are those of the mean scores of the prompts",
-            "average='scores'",
-        ),
-    )
-    for is_refused, option, why, change in refusals:
+    refusals = {
+        f"estimator={estimator!r}": (not estimates.estimated_by.is_unrestricted_one_step, "estimator='debiased'"),
+        "judge=": (options.judge is not None, "judge=None"),
+        "adjust=": (options.adjust is not None, "adjust=None"),
+        f"average={options.average!r}": (options.average != "scores", "average='scores'"),
+    }
+    for option, (is_refused, change) in refusals.items():
         if is_refused:
-            raise OptionError(f"sensitivity() with {option}: {why}; use update({change}).sensitivity()")
+            raise OptionError(f"sensitivity() with {option} has no bounds; use update({change}).sensitivity()")
     require_intervals(estimates, "sensitivity")
 
 
