@@ -199,8 +199,7 @@ def _design(given: argparse.Namespace) -> Said:
         check_positive(std_error, "std_error")
     if std_error is None and isinstance(costs, int | float) and 0 < given.budget < min(costs, 1):
         raise OptionError(
-            f"--budget {given.budget:g} is less than one run or label costs; a budget is the cost of all of them "
-            f"together: for {100 * given.budget:g} % of 10,000 runs give --budget {10_000 * given.budget:g}"
+            f"--budget {given.budget:g} is less than one run or label costs; a budget is the cost of all together"
         )
     results = _fitted(request, given)
     plan = results.design(
@@ -272,10 +271,7 @@ def _compared_fits(given: argparse.Namespace) -> Comparison:
     functionals, paths = given.functional or [], given.files
     if len(paths) > 1:
         if len(functionals) > 1:
-            raise OptionError(
-                f"--functional has {' '.join(functionals)} and compare was given {len(paths)} files; give one "
-                f"functional, or one file"
-            )
+            raise OptionError(f"--functional has {' '.join(functionals)}; give one functional for several files")
         given.functional = functionals[0] if functionals else None
         results = []
         for name, path in zip(_names_of(given), paths, strict=True):
@@ -285,10 +281,7 @@ def _compared_fits(given: argparse.Namespace) -> Comparison:
                 warn(f"{name}: {warning}")
         return _named(given, results)
     if given.independent:
-        raise OptionError(
-            "--independent is about different prompts, but compare was given one file to fit; leave the option out, or "
-            "give several files"
-        )
+        raise OptionError("--independent is about different prompts, but compare was given one file; leave it out")
     functionals = functionals or list(_FUNCTIONALS)
     if len(set(functionals)) < max(2, len(functionals)):
         raise OptionError(f"--functional has {' '.join(functionals)}; give two or more different functionals")
@@ -437,10 +430,6 @@ def _check_shown(given: argparse.Namespace) -> None:
     """Check, before anything is computed, what can be judged without the data of rows, groups and looks."""
     if getattr(given, "top", None) is not None:
         check_whole("top", given.top, 1)
-    if getattr(given, "models", None):
-        from ..report.fit_summary import choose_models
-
-        choose_models(given.models, range(len(given.models)), given.models)
     if getattr(given, "start", None) is not None and given.planned is None:
         raise OptionError("--start is the size of the first look of --planned N; give --planned, too")
     if getattr(given, "by", None) and given.planned is not None:

@@ -166,8 +166,8 @@ def _read_log(request: Request, given: argparse.Namespace, paths: Sequence[str])
     """Read the table of logs; the formula and the options that they suggest are taken where none is given."""
     if len(paths) > 1:
         raise OptionError(
-            f"{len(paths)} files and no formula were given; logs are one folder, or a pattern in quotation marks, such "
-            f"as 'logs/*.eval'; a table needs a formula first, such as {VOTES_FORMULA}"
+            f"{len(paths)} files and no formula were given; logs are one folder, or a pattern such as 'logs/*.eval'; a "
+            f"table needs a formula first, such as {VOTES_FORMULA}"
         )
     path, chosen = paths[0], {name: getattr(given, name) for name in LOG_OPTIONS}
     chosen |= {name: request.own[name] for name in LOG_KEYWORDS if name in request.own}
@@ -175,8 +175,8 @@ def _read_log(request: Request, given: argparse.Namespace, paths: Sequence[str])
     if not found:
         if is_stored(path):
             raise OptionError(
-                f"{path!r} is a stored result, which compare, report and gate read; {given.command} needs the "
-                f"formula and the file of the data: dmlrank {given.command} {VOTES_FORMULA} battles.csv"
+                f"{path!r} is a stored result, which compare, report and gate read; {given.command} needs a formula "
+                f"and the file of the data"
             )
         raise OptionError(
             f"{path!r} holds no log of a known kind; a table needs a formula before it, such as {VOTES_FORMULA}, and "
@@ -210,8 +210,7 @@ def _roles(
         features = parse_formula(request.formula).features
         if len(scores) == 2:
             raise OptionError(
-                f"--scores has {' '.join(scores)}; give the columns of the prompt, the model and the score, or the "
-                f"column of the prompt alone where every model has a column of its own"
+                f"--scores has {' '.join(scores)}; give those of prompt, model and score, or of the prompt alone"
             )
         if len(scores) == 1 or "run" not in options:
             used = [name for terms in (features, one_sided(propensity) or "1") for name in names_in(terms).values]
@@ -276,8 +275,7 @@ def _check_plain(formula: str, propensity: str | None, frames: Sequence[Frame]) 
             if found:
                 raise FormulaError(
                     f"the features {features!r} use {found}; on the command line a formula consists of columns, "
-                    f"comparisons, arithmetic (exponents below 100), patsy's functions, text(), abs, "
-                    f"max, min, np.log() and similar; dml_rank() in Python lets it run any code"
+                    f"comparisons, arithmetic (exponents below 100), patsy's functions, text(), np.log() and similar"
                 )
 
 

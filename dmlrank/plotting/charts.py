@@ -8,7 +8,6 @@ line style, too, and the classes of a colour map (:func:`signed_colours`) differ
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -198,16 +197,9 @@ def names_width(names: Sequence[str]) -> float:
 
 
 def write_title(axes: Axes, title: str) -> Axes:
-    """Write a title above the axes, in lines that end at punctuation where they can, and return the axes."""
+    """Write a title above the axes, in lines as long as these, and return the axes."""
     letters = max(24, int(axes_points(axes)[0] / (_LETTER_WIDTH * TITLE_SIZE)))
-    lines: list[str] = []
-    for text in title.split("\n"):
-        # Lines are not broken at spaces that do not allow a break.
-        for breakable in (re.sub("(?<![,:;]) ", "\u00a0", text), text):
-            parts = textwrap.wrap(breakable, letters, break_long_words=False, break_on_hyphens=False)
-            if max(map(len, parts), default=0) <= letters:
-                break
-        lines += [part.replace("\u00a0", " ") for part in parts]
+    lines = (textwrap.fill(text, letters, break_long_words=False, break_on_hyphens=False) for text in title.split("\n"))
     axes.set_title("\n".join(lines), fontsize=TITLE_SIZE)
     return axes
 

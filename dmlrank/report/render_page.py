@@ -462,29 +462,12 @@ def board_data(board: Board) -> dict[str, object]:
 
 def _about(board: Board) -> Mapping[str, object]:
     """Return what identifies the fit in downloaded files."""
-    results = board.results
-    description, sequence = results.description, results.sequence
-    looks = {"planned": sequence.planned, "start": sequence.start, "unit": printable(sequence.unit)} if sequence else {}
-    return {
-        "formula": printable(description.formula),
-        "functional": printable(results.functional_label),
-        "scale": printable(results.scale.name),
-        "estimator": results.estimator,
-        "part": printable(results.part),
-        "learner": printable(description.learner),
-        "covarianceType": description.cov_type,
-        "clusters": [printable(name) for name in description.clusters],
-        "constraint": printable(results.reason),
-        "prompts": description.n_contexts,
-        f"{results.counts}s": description.n_votes,
-        "level": float(f"{1 - board.level.alpha:.12g}"),
-        "alpha": board.level.alpha,
-        "critical": _finite(board.level.critical),
-        "whyNoIntervals": printable(results.why_no_intervals),
-        **({"sequential": looks} if looks else {}),
-        "seed": description.seed,
-        "version": description.version,
-    }
+    e, alpha = board.results, board.level.alpha
+    facts = {label.removesuffix(":"): value for label, value in fit_facts(e)} | {"Formula": e.description.formula}
+    facts |= {"Part": e.part, "Looks": e.looks.strip(), "Constraint": e.reason, "No intervals": e.why_no_intervals}
+    numbers = {"level": float(f"{1 - alpha:.12g}"), "alpha": alpha, "critical": _finite(board.level.critical)}
+    texts = {label: printable(text) for label, text in facts.items() if text}
+    return texts | numbers | {"version": e.description.version}
 
 
 def _finite(value: float) -> float | None:

@@ -15,7 +15,7 @@ import pandas as pd
 from .._utils.argument_checks import check_flag, check_type, real_number
 from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
 from ..data.arrays import FloatArray
-from ..data.columns import is_unicode, similar_names
+from ..data.columns import similar_names
 from ..data.graph import Graph, VoteCounts, losses_clause
 from ..data.hypotheses import LinearHypothesis
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, nearest, shown
@@ -490,9 +490,6 @@ def named_results(names: Sequence[str], results: Sequence[RankResults], *, indep
     """Compare results under names that need not be identifiers, such as names of files."""
     if len(names) != len(results) or len(set(names)) < len(names):
         raise OptionError(f"{len(results)} results need {len(results)} different names; got {listed(names)}")
-    for name in names:
-        if not is_unicode(name):
-            raise OptionError(f"the name {name!r} of a result is no text in Unicode; give the result another name")
     check_flag("independent", independent)
     for result in results:
         _NEEDS.check("compare", result)

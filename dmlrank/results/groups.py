@@ -184,14 +184,11 @@ class GroupResults(JointBoards, Generic[Result]):
         tested = in_joint_tests(self.models, self.of_groups.values())[0] if models is None else models
         places, n_groups = places_of(self.models, tested), len(self)
         if n_groups < 2:
-            raise OptionError(
-                f"{self.variable} has one group only, {self.groups[0]!r}, so that no groups can be compared"
-            )
+            raise OptionError(f"{self.variable} has one group only, {self.groups[0]!r}")
         if self.dependent_groups:
             raise HypothesisError(
-                f"the prompts of the groups {listed(self.dependent_groups)} are determined by the prompts of the other "
-                f"groups, so that the covariance of all scores has no inverse; call by() without one of these groups, "
-                f"or test single models with equal_by_model()"
+                f"the prompts of the groups {listed(self.dependent_groups)} are determined by those of the others; "
+                f"call by() without one of these groups"
             )
         between = np.eye(n_groups)[1:] - np.eye(n_groups)[0]
         matrix = np.kron(between, self._compared[places])

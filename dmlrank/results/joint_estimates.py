@@ -34,8 +34,8 @@ from ..inference.wald import (
 )
 from ..report.fact_words import slope_sentences
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.render_page import Board, Masthead, check_page_extra, write_page
-from ..tables.summary_table import Summarised, Summary, decimals, p_value_text
+from ..report.render_page import Board, Masthead, write_page
+from ..tables.summary_table import Summarised, Summary, decimals, p_value_text, score_texts
 from .pareto import Pareto
 from .requirements import ModelTable, alpha_or_default, have_same_scores, joined_names
 from .score_tests import ZTestResults
@@ -226,7 +226,6 @@ class JointBoards(JointResults, ModelTable):
         str
             The path; the text of the page where ``path`` is None.
         """
-        check_page_extra()
         check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
         differing, boards, tables = self._page(alpha, unit)
         if pareto is not None:
@@ -487,13 +486,6 @@ class StyleResults(JointResults):
         return self.estimates.style
 
 
-# One head for every column of the table of the three leaderboards, where no head stands over two columns.
-_COLUMN_HEADS = (
-    *(f"{board}{number}" for board in ("raw", "averaged", "equal") for number in ("", " std err")),
-    *("rank raw", "rank equal", "change", "change CI", "shift P"),
-)
-
-
 def build_style_summary(
     results: Estimates, style: StyleEstimates, table: pd.DataFrame, changes: pd.DataFrame, alpha: float
 ) -> Summary:
@@ -502,12 +494,9 @@ def build_style_summary(
     header = (("Functional:", functional, "No. Votes:", f"{style.n_votes:,}"),)
     title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
     digits = decimals(table["equal_se"].to_numpy(), fewest=2)
-    heads = (("raw", 2), ("averaged", 2), ("equal", 2), ("rank", 2), ("change", 2), ("shift P", 1))
+    heads = ("raw", "averaged", "equal", "rank raw", "rank equal", "change", "change CI", "shift P")
     moved = changes.loc[table.index]
-    columns: list[list[str]] = []
-    for board in ("raw", "averaged", "equal"):
-        columns.append([f"{score:.{digits}f}" for score in table[board]])
-        columns.append([f"({error:.{digits}f})" for error in table[f"{board}_se"]])
+    columns = [score_texts(table[board].to_numpy(), table[f"{board}_se"].to_numpy(), digits) for board in _BOARDS]
     columns += [[f"{rank:.0f}" for rank in table[name]] for name in ("rank_raw", "rank_equal")]
     ends = zip(moved["change_low"], moved["change_high"], strict=True)
     columns += [
@@ -516,17 +505,7 @@ def build_style_summary(
         [p_value_text(p) for p in moved["p_adjusted"]],
     ]
     rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
-    return Summary(title, header, heads, rows, _style_notes(results, style, alpha), column_heads=_COLUMN_HEADS)
-
-
-def side_by_side_on_page(summary: Summary) -> Summary:
-    """Return the table of the three leaderboards for a page: a score and its standard error share a cell."""
-    rows = tuple(
-        (name, *(f"{cells[place]} {cells[place + 1]}" for place in (0, 2, 4)), *cells[6:])
-        for name, *cells in summary.rows
-    )
-    heads = ("raw", "averaged", "equal", *_COLUMN_HEADS[6:])
-    return replace(summary, columns=tuple((head, 1) for head in heads), rows=rows, column_heads=())
+    return Summary(title, header, tuple((head, 1) for head in heads), rows, _style_notes(results, style, alpha))
 
 
 def _style_notes(results: Estimates, style: StyleEstimates, alpha: float) -> tuple[str, ...]:

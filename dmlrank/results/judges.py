@@ -36,15 +36,6 @@ _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position",
 _NO_PREFERENCES = (_AGREEMENT, _STRENGTH)
 
 
-# What an effect above zero, and one below, says of the judge.
-_FINDINGS = {
-    _STRENGTH: ("is more decided than humans", "is less decided than humans"),
-    _POSITION: ("prefers the answer shown first", "prefers the answer shown second"),
-    _FAMILY: ("prefers its own family", "prefers other families"),
-}
-_OF_STYLE = ("prefers more {}", "prefers less {}")
-_NONE_FOUND = "nothing that it prefers more than humans is found"
-
 _ANSWERS = ((0, "first"), (1, "second"), (2, "tie"))
 _HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
 
@@ -56,20 +47,8 @@ _OF_JUDGES = Needs(
 )
 
 
-class _Report(TitledTable):
-    """The report on judges of a fit, which prints as its table."""
-
-    __slots__ = ()
-
-    def as_text(self) -> str:
-        """Return the report as plain text."""
-        return self.summary().as_text()
-
-    __repr__ = as_text
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class JudgeReport(_Report):
+class JudgeReport(TitledTable):
     """How often judges agree with humans, and how much precision their verdicts add; :attr:`RankResults.judge`.
 
     Attributes
@@ -96,6 +75,8 @@ class JudgeReport(_Report):
     estimates: Estimates
     steps: FitState | None
     simultaneous: Simultaneous
+
+    __repr__ = TitledTable.__str__
 
     def __dir__(self) -> list[str]:
         return members(self)
@@ -152,16 +133,6 @@ class JudgeReport(_Report):
     def worth(self) -> float:
         """How many more human votes would give the fit without the judge the same precision; infinite where none do."""
         return self.figures.worth
-
-    @property
-    def without(self) -> pd.DataFrame:
-        """Scores and standard errors of the same fit without the judge: a row per model."""
-        f = self.figures
-        columns = {
-            "coef": self.estimates.scale.of(f.alone),
-            "std_error": f.alone_errors * self.estimates.scale.factor,
-        }
-        return pd.DataFrame(columns, index=list(self.estimates.names))
 
     @_OF_JUDGES
     def table(self, alpha: float | None = None) -> pd.DataFrame:
@@ -389,19 +360,8 @@ class JudgeAudit(JointResults, TitledTable):
                 found = f"cannot be tested: {error}"
             effects = self.joint.index[self.joint.index.get_level_values("judge") == name].get_level_values("effect")
             tested = enumerated([effect for effect in effects if effect not in _NO_PREFERENCES])
-            texts.append(f"{name}: {'; '.join(self._found(name)) or _NONE_FOUND} (test of {tested}: {found}).")
+            texts.append(f"{name}: test that it prefers nothing more than humans ({tested}): {found}.")
         return texts
-
-    def _found(self, judge: str) -> list[str]:
-        """Return the effects of a judge that the intervals tell from zero, in words, with these intervals."""
-        table = self.table()
-        digits = decimals(table["std_error"].to_numpy(), fewest=2)
-        rows = table[(table["judge"] == judge) & (table["p_adjusted"] < self.joint.alpha)]
-        return [
-            f"{_FINDINGS.get(effect, _OF_STYLE)[estimate < 0].format(effect)}: {estimate:+.{digits}f} "
-            f"[{low:.{digits}f}, {high:.{digits}f}]"
-            for effect, estimate, low, high in rows[["effect", "estimate", "conf_low", "conf_high"]].to_numpy()
-        ]
 
     def __repr__(self) -> str:
         return f"<JudgeAudit: {counted(len(self.pairs), 'judge')}, {counted(len(self.joint.names), 'estimate')}>"
@@ -504,7 +464,7 @@ def _members(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GradeReport(JointResults, _Report):
+class GradeReport(JointResults, TitledTable):
     """How judges of all answers compare with the grades of a few; :attr:`RankResults.judge` of a table of scores.
 
     :meth:`conf_int` has joint intervals of whom the judge favours.
@@ -530,6 +490,8 @@ class GradeReport(JointResults, _Report):
     """
 
     estimates: Estimates
+
+    __repr__ = TitledTable.__str__
 
     @property
     def figures(self) -> GradeFigures:

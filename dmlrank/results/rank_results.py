@@ -1513,12 +1513,10 @@ class RankResults(Summarised):
         >>> "<title>Win rates: share of wins, " in page, len(page) < 60_000
         (True, True)
         """
-        from ..report.render_page import Masthead, check_page_extra, write_page
-        from .joint_estimates import side_by_side_on_page
+        from ..report.render_page import Masthead, write_page
         from .pareto import Pareto
         from .sensitivity_results import SensitivityResults
 
-        check_page_extra()
         for name, given, kind in (("sensitivity", sensitivity, SensitivityResults), ("pareto", pareto, Pareto)):
             check_type(name, given, kind | None, f"what the method {name}() of a result returned, or None")
             if given is not None and not have_same_scores(given.estimates, self.estimates):
@@ -1532,7 +1530,7 @@ class RankResults(Summarised):
         masthead = Masthead(heading if title is None else title, source, links or {}, group or {})
         # At equal style the page begins with the three leaderboards side by side.
         style = replace(self, estimates=e, simultaneous=simultaneous).style
-        tables = [] if style is None else [side_by_side_on_page(style.summary(alpha))]
+        tables = [] if style is None else [style.summary(alpha)]
         return write_page(path, masthead, boards, tables)
 
     def __repr__(self) -> str:

@@ -163,10 +163,7 @@ class PairwiseResults(ModelTable):
         frame = self.result_frame
         frame = frame[frame["first"].isin(order) & frame["second"].isin(order)]
         if not len(frame):
-            raise OptionError(
-                f"there is no difference between {listed(order)} in this table; name two models whose difference was "
-                f"tested, or increase top="
-            )
+            raise OptionError(f"there is no difference between {listed(order)} here; name more with models= or top=")
         places = frame[["first", "second"]].map(order.__getitem__).to_numpy()
         return frame.iloc[np.lexsort((places.max(axis=1), places.min(axis=1)))]
 
@@ -221,15 +218,8 @@ class PairwiseResults(ModelTable):
 
         if self.against is None and models is None and top is None and len(self.models) > MOST_IN_MATRIX:
             top = BEST_IN_MATRIX
-        chosen = chosen_names(self.models, models, top)
-        is_shown = self.result_frame["first"].isin(chosen) & (
-            self.result_frame["second"].isin(chosen) | (self.result_frame["second"] == self.against)
-        )
-        if not is_shown.any():
-            raise OptionError(
-                f"no difference is between the models of the picture, {listed(chosen)}; name more with models= or top="
-            )
-        frame, n_all = self.result_frame[is_shown], len(self.result_frame)
+        shown = choose_models(self.models, range(len(self.models)), models, top)
+        chosen, frame, n_all = [self.models[j] for j in shown.places], self._between(shown), len(self.result_frame)
         drawn = "" if len(frame) == n_all else f", {len(frame):,} of {n_all:,} differences drawn"
         draw = self._draw_matrix if self.against is None else self._draw_intervals
         return draw(frame, chosen, f"{len(self.models)} models{drawn}", ax)

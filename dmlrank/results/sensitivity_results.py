@@ -119,16 +119,14 @@ class SensitivityResults(TitledTable):
             numbers = (f"{number:.{digits}f}" for number in (self.estimate[place], *limits[place]))
             rows.append((name, *numbers, *map(gamma_text, tips[place])))
         level = f"{100 * (1 - self.estimates.alpha):g}"
-        pairs = (f"[bounds, gamma={gamma:g}]", f"[{level}% simult. CI]", "[tipping gamma, CI]")
-        columns = (("estimate", 1), *((pair, 2) for pair in pairs))
+        pairs = ((f"[bounds, gamma={gamma:g}]", 2), (f"[{level}% simult. CI]", 2))
+        columns = (("estimate", 1), *pairs, ("tipping gamma", 1), ("of CI", 1))
         unvoted = f"{self.n_unvoted:,} of {self.n_shown:,}" if self.n_unvoted else "not in the data"
         header = (
             ("Functional:", functional_unit(self.estimates), "Contrasts:", f"{len(rows):,}"),
             ("Gamma:", ", ".join(f"{g:g}" for g in self.gammas), "Shown without a vote:", unvoted),
             ("Bounds:", "sharp" if self.is_sharp else "first order", "Level:", f"{level} % simultaneous"),
         )
-        ends = [f"{pair} {end}" for pair in pairs[:2] for end in ("lower", "upper")]
-        heads = ("estimate", *ends, "tipping gamma", "tipping gamma of CI")
         bounds = (
             "The bounds are the lowest and the highest value that all shown battles together can have. The tipping "
             "gamma is the smallest gamma at which the bound reaches the hypothetical value (0 for a difference); the "
@@ -148,8 +146,7 @@ class SensitivityResults(TitledTable):
                 "critical value for all pairs of models."
             )
         notes.append(self._shown_battles())
-        table = tuple(rows), tuple(notes), "contrast"
-        return Summary("Sensitivity to Who Votes", header, columns, *table, column_heads=heads)
+        return Summary("Sensitivity to Who Votes", header, columns, tuple(rows), tuple(notes), "contrast")
 
     def _shown_battles(self) -> str:
         """Say how many shown battles got no vote, or that the data do not have them."""

@@ -208,9 +208,6 @@ class Summary:
         The column that holds the rows' names. The columns up to this one are repeated where a table is divided.
     text_columns : tuple of int
         Further columns that hold text and are aligned left.
-    column_heads : tuple of str
-        A head of its own for every column after the first one, for Markdown and CSV, which have no heads over several
-        columns. Empty: a head over two columns becomes "... lower" and "... upper", the heads of an interval.
     numbered : bool
         Whether the notes have numbers.
 
@@ -231,7 +228,6 @@ class Summary:
     row_head: str = "model"
     name_place: int = 0
     text_columns: tuple[int, ...] = ()
-    column_heads: tuple[str, ...] = ()
     numbered: bool = True
 
     def __post_init__(self) -> None:
@@ -464,9 +460,7 @@ class Summarised:
 
 
 def _flat_heads(table: Summary) -> list[str]:
-    """Return one head per column: ``column_heads``, or from a head over two columns "... lower" and "... upper"."""
-    if table.column_heads:
-        return [next(table.heads())[0], *table.column_heads]
+    """Return one head per column for Markdown and CSV: of a head over two columns "... lower" and "... upper"."""
     return [
         text
         for head, places in table.heads()
