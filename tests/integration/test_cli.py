@@ -565,7 +565,7 @@ def test_a_page_of_months_has_the_changes(months, tmp_path, capsys):
         "<bdi>A &amp; Co</bdi>",
     ):
         assert said.lower() in text.lower()
-    for wrong, why in (("group={", "is no JSON"), ("n_rep=2", "allowed: source, unit, links, group")):
+    for wrong, why in (("group={", "allowed: a mapping"), ("n_rep=2", "allowed: 'source', 'unit', 'links', 'group'")):
         assert main(["report", months[0], "--out", str(page), "--set", wrong]) == 1
         assert why in capsys.readouterr().err
     assert main(["compare", *months, "--independent", "--set", "unit=%"]) == 1
