@@ -90,8 +90,7 @@ def style_names(formula: str) -> tuple[str, ...]:
         if quoted is None and not _NAME.fullmatch(term):
             raise OptionError(
                 f"the style formula {formula!r} has the term {term!r}; allowed: names of columns joined by '+', as in "
-                f"'~ log_length + headers', because a style difference has to change its sign where the answers are "
-                f"exchanged; compute other differences as columns"
+                f"'~ log_length + headers'; compute other differences as columns"
             )
         names.append(quoted[2] if quoted else term)
     if len(set(names)) < len(names):
@@ -184,9 +183,7 @@ def _as_bounds(bounds: object) -> tuple[float, float] | None:
     if bounds is None:
         return None
     if not len(numbers) == len(given) == 2 or not numbers[0] < numbers[1]:
-        raise OptionError(
-            f"bounds={bounds!r} is not allowed: it is (smallest, largest possible score), such as (1, 10)"
-        )
+        raise OptionError(f"bounds={bounds!r} is not allowed; allowed: (smallest, largest possible score), as (1, 10)")
     return numbers[0], numbers[1]
 
 
@@ -426,9 +423,7 @@ class CovarianceKeywords:
             check_choice(name, ("groups", "prompts"), "cov_kwds key")
         groups, prompts = as_names(given.get("groups"), "cov_kwds groups"), given.get("prompts", "random")
         if len(groups) > 2:
-            raise OptionError(
-                f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); name one or two columns of clusters"
-            )
+            raise OptionError(f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); allowed: one or two")
         check_choice(prompts, PROMPTS, "cov_kwds prompts")
         return cls(groups, str(prompts))
 
@@ -737,33 +732,30 @@ class Options:
             (self.weights_column == "", "weights='' names no column; pass the name of a column"),
             (
                 self.cov_type == "cluster" and not self.clusters,
-                "cov_type='cluster' was given without clusters; name their columns with cov_kwds={'groups': column} or "
-                "cov_kwds={'groups': [prompt, annotator]}",
+                "cov_type='cluster' was given without clusters; name their columns: cov_kwds={'groups': column}",
             ),
             (
                 self.cov_type != "cluster" and self.clusters,
-                f"cov_kwds groups {listed(self.clusters)} are used with cov_type='cluster' only; add "
-                f"cov_type='cluster', or leave cov_kwds out",
+                f"cov_kwds groups {listed(self.clusters)} are used with cov_type='cluster' only; add it, or leave "
+                f"them out",
             ),
             (
                 self.judge is None and learning.judge_as != "two-stage" and self.estimator in _WITH_FIRST_STAGES,
-                f"learning=Learning(judge_as={learning.judge_as!r}) was given without a judge: it says how a judge is "
-                f"used; pass judge=, or leave judge_as out",
+                f"learning=Learning(judge_as={learning.judge_as!r}) was given without a judge; pass judge=, or leave "
+                f"it out",
             ),
             (
                 learning.judge_as == "features" and (learning.mu is not None or not isinstance(self.learner, str)),
-                f"learning=Learning(judge_as='features') was given with {replacing}: it makes verdicts features of "
-                f"LightGBM, which {replacing} replaces; leave {replacing} out, or use judge_as='two-stage'",
+                f"learning=Learning(judge_as='features') was given with {replacing}, which replaces LightGBM, whose "
+                f"features verdicts are; leave one of them out",
             ),
             (
                 self.adjust is not None and self.judge is not None,
-                "adjust=EqualStyle(...) was given with judge=: verdicts of a judge follow style, too, and would have "
-                "to be modelled given style at every judged pair; leave judge= out, or leave adjust= out",
+                "adjust=EqualStyle(...) was given with judge=: verdicts follow style, too; leave one of them out",
             ),
             (
                 self.adjust is not None and self.average == "preferences",
-                "average='preferences' was given with adjust=EqualStyle(...): slopes on style are slopes of the link "
-                "of preferences given prompt and style, whose mean is the average of scores; use average='scores'",
+                "average='preferences' was given with adjust=EqualStyle(...), whose scores are averages of scores",
             ),
         )
         for is_contradiction, message in contradictions:

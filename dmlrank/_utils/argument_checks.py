@@ -209,8 +209,7 @@ def as_judge(judge: Any) -> Any:
     if not isinstance(judge, str | list | tuple):
         raise OptionTypeError(
             f"judge={shown(judge)} is not allowed; allowed: the name of a column of verdicts, a list of such names "
-            f"(one for each judge, or probabilities named by category, as ['p_a', 'p_b', 'p_tie']), a frame with a row "
-            f"for each verdict, or None"
+            f"(one for each judge, or of probabilities, as ['p_a', 'p_b', 'p_tie']), a frame of verdicts, or None"
         )
     names = as_names(judge, "judge")
     if not names:
