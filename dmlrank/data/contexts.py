@@ -23,7 +23,7 @@ from .formula.features import Environment, FeatureNames
 from .formula.parse import Formula
 from .graph import MOST_OF_ALL
 from .outcomes import ComparedItems, improper_probabilities, unreadable_labels
-from .vote_columns import FEW_CLUSTERS
+from .preferences import FEW_CLUSTERS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

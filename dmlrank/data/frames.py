@@ -341,9 +341,7 @@ def _relation_columns(relation: Any, names: Sequence[str]) -> tuple[list[pd.Seri
         # The setting is read by a query on an empty selection of rows, so that DuckDB computes no row of the relation.
         setting = relation.limit(0).aggregate("count(*), current_setting('preserve_insertion_order')").fetchall()
         if not setting[0][1]:
-            raise DataError(
-                "the DuckDB connection has preserve_insertion_order = false; set it to true"
-            )
+            raise DataError("the DuckDB connection has preserve_insertion_order = false; set it to true")
         if not names:
             return [], int(relation.aggregate("count(*)").fetchall()[0][0])
         table = relation.project(quoted).to_arrow_table()

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..data.columns import similar_names
 from ..data.formula.parse import Formula
-from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
+from ..data.preferences import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
 from ..exceptions import listed
 from ..options import Options
 from ..report.facts import read_facts

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_alpha, check_whole, checked, number_in
-from .._utils.distributions import normal_critical
 from ..exceptions import OptionError
 from ..inference.covariance import Covariance
 from ..inference.ranks import multiple_for_all
+from ..inference.score_limits import normal_critical
 from .plan_options import check_positive
 
 

@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from .._utils.distributions import normal_critical
 from .._utils.tasks_and_threads import one_thread
 from ..data.preferences import FloatArray
 from ..exceptions import check_choice
 from ..inference.covariance import Covariance, free_basis
-from ..inference.score_limits import WinShares
+from ..inference.score_limits import WinShares, normal_critical
 from ..inference.simultaneous import MaxT
 from ..options import METHODS
 from .allocation import level_of

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._utils.distributions import normal_critical
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS
 from ..fit.estimates import Estimates
 from ..inference.ranks import FirstPlace, rank_bounds
+from ..inference.score_limits import normal_critical
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
 from .phrases import SummaryLevel, counted, enumerated, models_with_few_votes, some_of
 

@@ -14,12 +14,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
-from .._utils.distributions import normal_tail
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..inference.covariance import Covariance
+from ..inference.score_limits import normal_tail
 from ..inference.simultaneous import MaxT, law_of_differences
 from ..inference.wald import (
     NamedEstimates,

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammainc, gammaincc
+from scipy.special import gammainc, gammaincc, ndtri
 
 from ..._utils.argument_checks import real_array, require_shape
-from ..._utils.distributions import normal_critical
 from ..._utils.tasks_and_threads import warn
 from ...data.arrays import row_slices
 from ...data.columns import beside, value_codes
@@ -246,7 +245,7 @@ class MeanWeights:
     def is_implausible(self) -> bool:
         """Whether the overall factor is far from one and differs from one significantly."""
         is_far = not _SMALLEST_FACTOR <= self.factor <= _LARGEST_FACTOR
-        return is_far and abs(self.z) > normal_critical(_LEVEL / 2)
+        return is_far and abs(self.z) > -ndtri(_LEVEL / 2)
 
     @property
     def implausible_pairs(self) -> IntArray:
