@@ -197,20 +197,15 @@ def _write_partitions(data: Any, names: list[str], folder: Path) -> None:
 def _paths(location: str) -> list[str]:
     """Return the parquet files at a location, sorted by name."""
     paths = _matching(location)
-    if os.path.isdir(location):
-        reason = f"the directory {location!r} holds no files *.parquet"
-    elif glob.has_magic(location):
-        reason = f"no file has a name like {location!r}"
-    else:
-        if not location.endswith((".parquet", ".pq")):
-            raise FrameTypeError(
-                f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: pass a frame, such "
-                f"as that of pandas.read_csv"
-            )
-        reason = f"there is no file {location!r}"
     if not paths:
         raise DataError(
-            f"{reason}; allowed: a directory of parquet files, a pattern such as 'votes/*.parquet', one file"
+            f"there is no parquet file at {location!r}; allowed: a directory of these, a pattern such as "
+            f"'votes/*.parquet', one file"
+        )
+    if os.path.isfile(location) and not location.endswith((".parquet", ".pq")):
+        raise FrameTypeError(
+            f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: pass a frame, such as "
+            f"that of pandas.read_csv"
         )
     return paths
 
