@@ -33,11 +33,9 @@ class Custom(Functional):
     The derivative along a direction is a central difference and takes two calls of the function, however many models
     there are. See :meth:`Functional.derivative` for its step.
 
-    Two computations need the derivatives along all pairs, which take 2 K (K - 1) (C - 1) calls: plans (``design``), and
-    the variance correction. The correction enlarges standard errors that are too small where the fitted mu is shrunken,
-    that is, less extreme than the true probabilities. It needs all these derivatives at two different mu. A fit makes
-    it only where all calls together get at most 4e8 probabilities, for example up to 330 prompts for K = 20 and C = 2,
-    or up to 2,300 prompts for K = 8 and C = 4.
+    Plans (``design``) and the variance correction need derivatives along all pairs, 2 K (K - 1) (C - 1) calls. A fit
+    makes the correction, which enlarges standard errors where the fitted mu is less extreme than the truth, only where
+    all calls together get at most 4e8 probabilities: up to 330 prompts for K = 20 and C = 2.
 
     Parameters
     ----------
@@ -74,9 +72,8 @@ class Custom(Functional):
     Raises
     ------
     OptionError, OptionTypeError, GraphError
-        If a trial at random probabilities, in a fit or a plan, shows that the function fails, that it does not return
-        finite numbers (n, d), that it mixes contexts, that it has a jump or a kink, that it uses pairs that are not
-        compared, that it is not linear, or that its analytic derivative or ``fixed`` is wrong.
+        If a trial at random probabilities, in a fit or a plan, shows that the function fails, returns no finite numbers
+        (n, d), mixes contexts, has a jump or a kink, uses pairs that are not compared, or is not what it says.
 
     Examples
     --------
