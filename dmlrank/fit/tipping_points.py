@@ -11,8 +11,7 @@ import scipy
 
 from .._utils.tasks_and_threads import collected_warnings
 from ..data.formula.parse import parse_formula
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import ShownBattles, read_shown_battles
+from ..data.preferences import FloatArray, IntArray, ShownBattles, read_shown_battles
 from ..estimation.cross_fitting import CrossFittedMu
 from ..estimation.influence import Influence, InfluenceFunction, add_to_rows, mean_influence
 from ..estimation.voting_bounds import (
