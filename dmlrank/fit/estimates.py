@@ -543,8 +543,8 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
     covariance = replace(covariance, shares=shares_of(state, state.influence, covariance, functional.limits))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
-    if state.estimator is MEANS and data.scores is not None:
-        n_scores = data.scores.n_runs.sum(axis=0)
+    if state.estimator is MEANS:
+        n_scores = data.score_table.n_runs.sum(axis=0)
         votes = VoteCounts(n_scores, n_scores)
     else:
         votes = VoteCounts.of(data.pair_votes(), state.setup.graph)
@@ -591,11 +591,11 @@ def _description(state: FitState) -> FitDescription:
     apart = state.setup.functional.apart
     edges, one_model = state.setup.graph.edges, data.n_contexts if data.n_items == 1 else None
     smallest_pair = one_model or int((votes + votes.T)[edges].min())
-    if state.estimator is MEANS and data.scores is not None:
-        n_comparisons, n_votes = int((data.scores.n_runs > 0).sum()), int(data.scores.n_runs.sum())
-        is_there = (data.scores.n_runs > 0).astype(int)
-        n_unlabelled, smallest_pair = 0, one_model or int((is_there.T @ is_there)[edges].min())
-        score_range = (float(np.nanmin(data.scores.mean)), float(np.nanmax(data.scores.mean)))
+    if state.estimator is MEANS:
+        scores, is_there = data.score_table, (data.score_table.n_runs > 0).astype(int)
+        n_comparisons, n_votes, n_unlabelled = int(is_there.sum()), int(scores.n_runs.sum()), 0
+        smallest_pair = one_model or int((is_there.T @ is_there)[edges].min())
+        score_range = (float(np.nanmin(scores.mean)), float(np.nanmax(scores.mean)))
     n_filled, runs_there, runs_lost, derived = 0, "", tuple[int, ...](), state.source.data
     are_drawn = state.estimator is MEANS and not options.estimates_propensity
     if isinstance(derived, DerivedPairs) and options.estimates_propensity:
@@ -733,9 +733,8 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
 
         n_effective = float(effective_contexts(state.influence).min())
         drawn = known_propensity(state.options.propensity, data, state.source)
-        least = np.nan if drawn is None or data.scores is None else float(drawn[data.scores.n_runs > 0].min())
-        of_runs = gain_of_runs(state)
-        return replace(figures, effective_contexts=n_effective, gain_of_runs=of_runs, min_propensity=least)
+        least = np.nan if drawn is None else float(drawn[data.score_table.n_runs > 0].min())
+        return replace(figures, effective_contexts=n_effective, gain_of_runs=gain_of_runs(state), min_propensity=least)
     if validity is None:
         return figures
     first, result, propensity, mean = state.first, state.first.one_step_result, state.first.propensity, state.first.mean
