@@ -33,9 +33,6 @@ from ..exceptions import (
 
 T = TypeVar("T")
 
-# Largest length at which an array of strings is read as a list of column names; longer arrays are taken for the values
-# of a column.
-_MAX_NAMES_IN_ARRAY = 10
 # Shares of a smaller one underflow.
 _SMALLEST_ALPHA = 1e-300
 # No option of the package has a use for larger whole numbers.
@@ -101,19 +98,8 @@ def check_whole(name: str, value: object, least: int, most: int = _LARGEST) -> N
 def as_names(value: object, option: str) -> tuple[str, ...]:
     """Return one or several column names as a tuple, which is empty for None."""
     kind = type(value).__name__
-    is_list_of_names = (
-        isinstance(value, np.ndarray | pd.Index)
-        and value.ndim == 1
-        and len(value) <= _MAX_NAMES_IN_ARRAY
-        and all(isinstance(name, str) for name in value)
-    )
-    if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.DataFrame) and not is_list_of_names:
-        column = getattr(value, "name", None)
-        example = repr(column) if isinstance(column, str) else "'name_of_the_column'"
-        raise OptionTypeError(
-            f"{option} names columns, and was given a {kind} of {np.size(value):,} values; put the values into a "
-            f"column of the data and pass the name of the column, such as {example}"
-        )
+    if isinstance(value, np.ndarray | pd.Series | pd.DataFrame):
+        raise OptionTypeError(f"{option} names columns, and was given values ({kind}); pass the name of their column")
     if isinstance(value, Mapping | set | frozenset) or not isinstance(value, Iterable | None):
         raise OptionTypeError(f"{option}={shown(value)} is a {kind}; pass the name of a column, or a list of names")
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)

@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _DEMO_PROMPTS = 4000
-# Characters in a line of the printed table of scores by group, beyond which its columns follow below; and intervals
-# from which on its figure is a heat map.
-_GROUPS_WIDTH, _MOST_INTERVALS = 100, 40
+# Characters in a line of the printed table of scores by group, beyond which its columns follow below.
+_GROUPS_WIDTH = 100
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # A budget that pays for every label.
 _ANY_BUDGET = 1e12
@@ -134,18 +133,11 @@ def _fit(given: argparse.Namespace) -> Said:
     if groups is not None:
         summary = groups.summary(**rows)
         tables.append(summary.as_text(_GROUPS_WIDTH))
-        if len(groups.joint.estimate) >= _MOST_INTERVALS:
-            draw = partial(groups.plot, "heat_map")
     if pareto is not None:
         of_costs = pareto.summary(**rows)
         tables.append(of_costs)
-        endings = {Path(path).suffix.lower() for path in given.out or ()}
         if groups is None:
             summary, draw = of_costs, pareto.plot
-        elif without := endings - {".txt", ".json"}:
-            warn(f"the {' and '.join(sorted(without))} file has no costs; without --by, tables and figures have them")
-        if ".json" in endings:
-            warn("a page made from the .json file has no costs; --report writes a page that has")
     if own.get("sensitivity"):
         tables.append(results.sensitivity())
     text = "\n\n".join(map(str, tables))
@@ -251,7 +243,6 @@ def _how_to_fit(given: argparse.Namespace, request: Request, plan: dr.planning.P
 
 def _add_compare_options(command: argparse.ArgumentParser) -> None:
     words.add_inputs(command, "results stored with fit --out; or a formula and files, each of which is fitted")
-    words.add_option(command, "names", "heads of the columns", "NAME", several=True)
     words.add_option(command, "independent", _INDEPENDENT)
     words.add_fit_options(command, without=["functional"])
     functionals = f"functionals to compare; the first is the reference (default {' '.join(_FUNCTIONALS)})"
@@ -278,7 +269,7 @@ def _compare(given: argparse.Namespace) -> Said:
         if len(given.files) < 2:
             advice = "give two or more stored results (fit --out), or a formula and a file"
             raise OptionError(f"compare was given {given.files}; {advice}")
-        comparison = _compared_files(given)
+        comparison = _named(given, [dr.read_json(path) for path in given.files])
     summary = comparison.summary(models=given.models, top=given.top)
     formats = files.formats_of(
         summary,
@@ -296,8 +287,6 @@ def _compare(given: argparse.Namespace) -> Said:
 
 def _compared_fits(given: argparse.Namespace) -> Comparison:
     """Compare fits of several files, or a fit of the first functional to one file with its updates to the others."""
-    from ..results.comparison import named_results
-
     functionals, paths = given.functional or [], given.files
     if len(paths) > 1:
         if len(functionals) > 1:
@@ -306,13 +295,13 @@ def _compared_fits(given: argparse.Namespace) -> Comparison:
                 f"functional, or one file"
             )
         given.functional = functionals[0] if functionals else None
-        names, results = _names_of(given), []
-        for name, path in zip(names, paths, strict=False):
+        results = []
+        for name, path in zip(_names_of(given), paths, strict=True):
             with collected_warnings() as found:
                 results.append(_fitted(read_request(given, [path]), given))
             for warning in found:
                 warn(f"{name}: {warning}")
-        return named_results(names, results, independent=given.independent)
+        return _named(given, results)
     if given.independent:
         raise OptionError(
             "--independent is about different prompts, but compare was given one file to fit; leave the option out, or "
@@ -324,28 +313,26 @@ def _compared_fits(given: argparse.Namespace) -> Comparison:
     given.functional = functionals[0]
     results = [_fitted(read_request(given), given)]
     results += [results[0].update(functional=functional) for functional in functionals[1:]]
-    return named_results(given.names or functionals, results)
+    return _named(given, results, functionals)
 
 
 def _names_of(given: argparse.Namespace) -> Sequence[str]:
-    """Return the names of results: those that are given, those of the files, or whole paths where file names repeat."""
+    """Return the names of results: those of the files, or whole paths where file names repeat."""
     stems = [Path(path).stem for path in given.files]
-    return given.names or (stems if len(set(stems)) == len(stems) else given.files)
+    return stems if len(set(stems)) == len(stems) else given.files
 
 
-def _compared_files(given: argparse.Namespace) -> Comparison:
-    """Compare stored results."""
+def _named(given: argparse.Namespace, results: Sequence[dr.RankResults], names: Sequence[str] = ()) -> Comparison:
+    """Compare results, by default under the names of their files."""
     from ..results.comparison import named_results
 
-    results = [dr.read_json(path) for path in given.files]
-    return named_results(_names_of(given), results, independent=given.independent)
+    return named_results(names or _names_of(given), results, independent=bool(given.independent))
 
 
 def _add_report_options(command: argparse.ArgumentParser) -> None:
     words.add_inputs(command, "results stored with fit --out; several stand side by side, in tabs")
     words.add_option(command, "out", "the page, one HTML file", "OUT", required=True)
     words.add_option(command, "independent", _INDEPENDENT)
-    words.add_option(command, "names", "names of several results (default: of their files)", "NAME", several=True)
     words.add_outputs(command)
     of_page = "source, unit, links or group of the page, as report() of the Python API has them; may be repeated"
     words.add_option(command, "set", of_page, "NAME=VALUE", action="append")
@@ -357,14 +344,12 @@ def _report(given: argparse.Namespace) -> Said:
     if given.set:
         raise OptionError(f"--set of report has {given.set[0]!r}; allowed: source, unit, links, group")
     files.check_outputs({"out": given.out}, given.files, "page")
-    if len(given.files) > 1:
-        return Said(_compared_files(given).report(given.out, **page))
-    result = dr.read_json(given.files[0])
-    if given.names:
-        raise OptionError("--names names several results; give --title for the page of one result")
+    results = [dr.read_json(path) for path in given.files]
+    if len(results) > 1:
+        return Said(_named(given, results).report(given.out, **page))
     if given.independent:
         raise OptionError("--independent is about several results, but report was given one; leave the option out")
-    return Said(result.report(given.out, **page))
+    return Said(results[0].report(given.out, **page))
 
 
 def _add_gate_options(command: argparse.ArgumentParser) -> None:

@@ -56,7 +56,6 @@ _ARROW_MARKS = {b"PAR1": "parquet", b"ARROW1": "Arrow IPC"}
 _WHOLE = re.compile(r"[+-]?\d+")
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 _INT64 = np.iinfo(np.int64)
-# What pandas says of columns of numbers.
 
 
 def read_frames(paths: Mapping[str, Sequence[str]], roles: Mapping[str, ColumnRoles]) -> dict[str, Frame]:
@@ -460,30 +459,6 @@ def _no_model(column: pd.Series, name: str) -> str:
     return "it is the same in every row" if is_constant else ""
 
 
-# The formula of a square table of wins, with a row for each pair.
-FORMULA_OF_WINS = "wins_a + wins_b ~ 1 | model_a + model_b"
-
-
-def wins_of_pairs(frame: Frame, names: str) -> pd.DataFrame | None:
-    """Return a square table of wins with a row for each pair of models; None if rows and columns have other names."""
-    available = column_names(frame)
-    require_columns([names], available, "--scores")
-    table, models = take_columns(frame, available), sorted(set(available) - {names})
-    if len(models) < 2 or sorted(map(name_of, table[names])) != models:
-        return None
-    wins = table.set_index(table[names].map(name_of))[models].loc[models].apply(pd.to_numeric, errors="coerce")
-    counts = wins.fillna(0).to_numpy(dtype=float)
-    if (counts < 0).any() or (counts != np.rint(counts)).any() or counts.diagonal().any():
-        raise DataError(
-            f"--scores {names}: the rows are the same models as the columns, as in a square table of wins, but a cell "
-            f"is no number of wins of one model over another: give whole numbers, and 0 for a model and itself"
-        )
-    print("dmlrank: a square table of wins was read: a cell counts those of its row over its column", file=sys.stderr)
-    first, second = np.triu_indices(len(models), 1)
-    sides = {"model_a": np.array(models)[first], "model_b": np.array(models)[second]}
-    return pd.DataFrame({**sides, "wins_a": counts[first, second], "wins_b": counts[second, first]})
-
-
 def one_row_per_score(
     frame: Frame, prompt: str, others: Collection[str], named: Sequence[str]
 ) -> tuple[pd.DataFrame, str, str, str]:
@@ -508,6 +483,8 @@ def one_row_per_score(
     print(f"dmlrank: {len(models)} models were read: {listed(models, 20)}", file=sys.stderr)
     if len(models) < 2:
         raise DataError(f"{said}, and there are {len(models)}: {listed(models) or 'none'}; {advice}")
+    if sorted(map(name_of, table[prompt])) == sorted(models):
+        raise DataError(f"{said}, and the rows are these models, too, as in a table of wins; give a row per pair")
     repeated = table.duplicated([prompt])
     if repeated.any():
         name = str(table.loc[repeated, prompt].iloc[0])

@@ -30,7 +30,6 @@ from ..options import EqualTasks, in_objects, one_by_one
 from .arguments import LOG_KEYWORDS, LOG_OPTIONS, SCORE_OPTIONS, api_options
 from .command_words import VOTES_FORMULA
 from .read_files import (
-    FORMULA_OF_WINS,
     ColumnRoles,
     Frame,
     known_file,
@@ -38,7 +37,6 @@ from .read_files import (
     read_frames,
     read_propensities,
     refuse_lost_runs,
-    wins_of_pairs,
 )
 
 T = TypeVar("T")
@@ -124,11 +122,7 @@ def read_request(
     request.frame, request.new = frames.get("file", request.frame), frames.get("new")
     if "judge" in frames:
         request.options["judge"] = frames["judge"]
-    wins = wins_of_pairs(frames["file"], scores[0]) if len(scores) == 1 else None
-    if wins is not None:
-        request.formula, request.frame = FORMULA_OF_WINS, wins
-        request.options = {"position_bias": False} | request.options
-    elif scores:
+    if scores:
         table, *columns = request.frame, *scores
         named = own.pop("models", [])
         if len(scores) == 1:

@@ -17,9 +17,8 @@ from .._utils.tasks_and_threads import warn
 from ..exceptions import DataError, shown
 from ..options import Options
 from .arrays import AnyArray, BoolArray, IntArray, is_vector_column, name_of
-from .columns import CodedColumn, Columns, identity_texts
+from .columns import CodedColumn, Columns, identity_texts, value_codes
 from .derived_pairs import DerivedPairs
-from .equal_values import value_codes
 from .formula.features import Environment, FeatureNames
 from .formula.parse import Formula
 from .graph import MOST_OF_ALL
@@ -130,7 +129,7 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
             first, second = (shown(cell.item() if isinstance(cell, np.generic) else cell, 57) for cell in cells)
             raise DataError(
                 f"feature {name!r} differs within {n_contexts} contexts, first in {identifier}: {first} and {second}; "
-                f"a context has one value of every feature (if {name!r} tells contexts apart, add it to context=)"
+                f"a context has one value of every feature: if {name!r} tells contexts apart, add it to context="
             )
 
 
@@ -150,8 +149,8 @@ def warn_of_repeats(rows: Rows) -> bool:
         if count:
             warn(
                 f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row "
-                f"counts as another prompt, and standard errors are too small if several rows have the same prompt; "
-                f"pass context= with the column that identifies prompts",
+                f"counts as another prompt, and standard errors are too small; pass context= with the column that "
+                f"identifies prompts"
             )
             return True
     return False
@@ -175,7 +174,7 @@ def warn_of_shared_prompts(table: pd.DataFrame, groups: Sequence[str]) -> None:
         advice = "collect votes on more prompts if they shall hold for others"
     warn(
         f"the {len(table):,} rows are about {n_prompts:,} prompts (values of {name!r}), and each counts as a prompt of "
-        f"its own: scores and intervals hold for these {n_prompts:,} prompts, not for new ones; {advice}",
+        f"its own: intervals hold for these {n_prompts:,} prompts, not for new ones; {advice}"
     )
 
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from ..exceptions import DataError
 from .arrays import AnyArray, BoolArray, FloatArray, IntArray
-from .columns import Columns
+from .columns import Columns, SharedTexts
 from .derived_pairs import ScoreTable
-from .equal_values import SharedTexts
 from .formula.features import FeatureMap
 from .outcomes import exchange_wins, exchanged_wins
 

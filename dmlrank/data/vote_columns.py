@@ -46,7 +46,7 @@ def few_prompts_advice(n_prompts: int, by: str) -> str:
     """Say what to do where many annotators voted on few prompts; ``by`` names the clusters of the annotators."""
     return (
         f"Collect votes on more prompts; or, for statements about these {n_prompts} prompts alone, leave context= out "
-        f"and cluster by the annotators ({by}), which assumes that these vote independently of each other"
+        f"and cluster by the annotators ({by}), as if these voted independently of each other"
     )
 
 
@@ -73,7 +73,7 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
             groups_advice = f"cov_type='cluster', cov_kwds={{'groups': {next(iter(by_vote))!r}}}"
             raise OptionError(f"{varying}, and {few}. {few_prompts_advice(data.n_contexts, groups_advice)}")
         raise OptionError(
-            f"{varying}; votes on one prompt are correlated, too, so name the columns of prompt and annotator: "
+            f"{varying}; votes on one prompt are correlated, too: name the columns of prompt and annotator, "
             f"cov_kwds={{'groups': [{(context or ('context',))[0]!r}, {next(iter(by_vote))!r}]}}"
         )
     names = (*by_context, *by_vote)
@@ -134,7 +134,7 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
         i = int(np.flatnonzero(wrong)[0])
         raise DataError(
             f"weights: the weight of context {data.context_ids[i]!r} is {values[i]} ({int(wrong.sum())} such "
-            f"contexts); a weight must be a finite number of at least 0"
+            f"contexts); weights are finite numbers of at least 0"
         )
     if not values.any():
         raise DataError("weights are zero in every context; at least two contexts need a positive weight")
@@ -145,8 +145,8 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     if n_effective < _FEWEST_PROMPTS:
         raise DataError(
             f"weights: the largest is {values.max() / values.sum():.3g} of their sum, so that {len(values):,} prompts "
-            f"count as {n_effective:.2g} of equal weight; a standard error needs at least {_FEWEST_PROMPTS}, and a "
-            f"reliable one about 30: check the largest weights, or replace them by an upper limit"
+            f"count as {n_effective:.2g}; a standard error needs {_FEWEST_PROMPTS}: replace the largest by an upper "
+            f"limit"
         )
     return values / values.mean()
 

@@ -110,7 +110,7 @@ class _Table:
         if known != about:
             raise DataError(
                 f"two prompts have the name {name!r}: {known[1]!r} of task {known[0]!r} and {identifier!r} of task "
-                f"{task!r}; read the tasks by themselves, or give the identifiers one type"
+                f"{task!r}; read the tasks one by one"
             )
         return name
 
@@ -120,8 +120,7 @@ class _Table:
         if known != chosen:
             raise OptionError(
                 f"the logs of task {task!r} have different values of {option}: {known!r} in {str(other)!r} and "
-                f"{chosen!r} in {str(file)!r}, which cannot be compared; name one that all have with {option}=, or "
-                f"leave files out"
+                f"{chosen!r} in {str(file)!r}; name one that all have with {option}=, or leave files out"
             )
 
     def add_score(
@@ -260,13 +259,9 @@ def read_log(
     Raises
     ------
     DataError
-        If a file cannot be read, was cancelled, lacks a field, holds one of another type or a score that is no number,
-        or if files contradict each other.
+        If a file cannot be read, was cancelled, lacks a field or holds no numbers, or if files contradict each other.
     OptionError
-        If several metrics, filters or scorers are there, also in different files of a task, and none is named, or if a
-        name is unknown.
-    MissingExtraError
-        If a file is compressed by zstandard and the package for it is not installed.
+        If several metrics, filters or scorers are there and none is named, or a name is unknown.
 
     Examples
     --------
@@ -365,9 +360,7 @@ def _score(value: Any, where: str) -> float:
         score = number_in_cell(number if number != "" else "?")
         if abs(score) != np.inf:
             return score
-    raise DataError(
-        f"{where} has the score {shown(value, 80)}, no finite number; name another scorer or metric, or leave it out"
-    )
+    raise DataError(f"{where} has the score {shown(value, 80)}, no finite number; name another scorer or metric")
 
 
 def _choose(
@@ -557,9 +550,7 @@ def _read_lm_eval(
     for file in files:
         name = _SAMPLES_NAME.match(file.name.split(".jsonl")[0])
         if name is None:
-            raise DataError(
-                f"{file.name!r} is not named samples_TASK_DATE.jsonl, so that its task is not known; rename it"
-            )
+            raise DataError(f"{file.name!r} is not named samples_TASK_DATE.jsonl; rename it, so that its task is known")
         # The model is that of the results beside the file, or of the name of its folder.
         results, date = beside[file.parent], name["date"] or ""
         models = {model for one in results.values() if (model := one.name_or("model_name", None))}
@@ -591,8 +582,8 @@ def _read_lm_eval(
             doc_id = line.name("doc_id")
             if doc_id in seen:
                 raise DataError(
-                    f"{where} has doc_id {doc_id} twice with the filter {chosen_filter!r}: filters that older versions "
-                    f"did not name, or runs that were put together, cannot be told apart; keep one line of a document"
+                    f"{where} has doc_id {doc_id} twice with the filter {chosen_filter!r}: filters without a name, or "
+                    f"runs put together, cannot be told apart; keep one line of a document"
                 )
             seen.add(doc_id)
             doc_key, doc = line.name_or("doc_hash", doc_id), (of_task, doc_id)
@@ -662,9 +653,7 @@ def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
             further = {"category": record.name_or("category", None), "grade": grade}
             word = "N/A" if grade is None else grade.strip("[] ")
             if word not in _VERDICTS:
-                raise DataError(
-                    f"{str(file)!r} has the verdict {grade!r}; those that are read are {listed(_VERDICTS, 20)}"
-                )
+                raise DataError(f"{str(file)!r} has the verdict {grade!r}; allowed: {listed(_VERDICTS, 20)}")
             table.add_vote(prompt, shown, _VERDICTS[word], judge, "arena_hard", further)
     if n_again:
         table.notes.append(f"{n_again:,} judgments stand in the files twice, and count once")
@@ -678,9 +667,7 @@ def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
             verdict = record.name_or(f"{game}_winner", None)
             labels = {names[0]: "model_a", names[1]: "model_b", "tie": "tie", "error": None, None: None}
             if verdict not in labels:
-                raise DataError(
-                    f"{record.where} has the verdict {verdict!r}; MT-Bench's are {listed(map(str, labels))}"
-                )
+                raise DataError(f"{record.where} has the verdict {verdict!r}; allowed: {listed(map(str, labels))}")
             models = [record.name(name) for name in names]
             further = {"question": record.fields["question_id"], "turn": turn}
             prompt, judge = f"{question} turn {turn}", record.names("judge")
@@ -749,8 +736,8 @@ def _read_every_eval_ever(
         table.notes.append(f"{equal:,} of {len(repeated):,} samples with several lines have one score in all of them")
     if repeated and equal == len(repeated):
         raise DataError(
-            f"{len(repeated):,} samples stand in the log several times with one score: converters write the reduced "
-            f"score for every epoch; read the harness's own log, or keep one line of each sample"
+            f"{len(repeated):,} samples stand in the log several times with one score, the reduced one of all epochs; "
+            f"read the harness's own log, or keep one line of each sample"
         )
 
 
@@ -806,9 +793,7 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
     for file in files:
         for number, record in enumerate(_records_in(file)):
             if not {"model_a", "model_b"} <= record.keys():
-                raise DataError(
-                    f"{str(file)!r} has no columns 'model_a' and 'model_b'; the columns are {listed(record)}"
-                )
+                raise DataError(f"{str(file)!r} has no columns 'model_a' and 'model_b'; it has {listed(record)}")
             row = Entry(record, f"{str(file)!r}, row {number}")
             identifiers = (row.name_or(name, None) for name in _VOTE_IDENTIFIERS)
             prompt = next((one for one in identifiers if one is not None), str(number))

@@ -55,12 +55,8 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
 
     Raises
     ------
-    FileNotFoundError
-        If a file does not exist (a :class:`DataError`, too).
-    ColumnError
-        If a column that is needed is missing.
     DataError
-        If a file is not JSON lines, or if the questions file lacks the question or turn of a vote.
+        If a file does not exist or is no JSON, or the questions file lacks the question or turn of a vote.
 
     References
     ----------
@@ -116,12 +112,8 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     Raises
     ------
-    FileNotFoundError
-        If the file does not exist (a :class:`DataError`, too).
-    ColumnError
-        If ``model_a``, ``model_b`` or ``winner`` is missing.
-    DataError
-        If the file is neither JSON lines nor a JSON array of records.
+    ColumnError, DataError
+        If a column is missing, or the file does not exist or is neither JSON lines nor a JSON array of records.
 
     References
     ----------
@@ -255,16 +247,8 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     Raises
     ------
-    FileNotFoundError
-        If there is no file, or no parquet file in the folder (a :class:`DataError`, too).
-    ColumnError
-        If the identifier, a model or the winner is missing.
-    OutcomeError
-        If a winner is missing or unknown.
-    DataError
-        If a file is not parquet, or a nested column has another form than LMArena's.
-    MissingExtraError
-        If pyarrow is not installed.
+    ColumnError, DataError
+        If there is no parquet file, a column is missing or has another form than LMArena's, or a winner is unknown.
 
     References
     ----------
@@ -293,17 +277,15 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     other = next((part for part in parts if list(part) != columns), None)
     if other is not None:
         raise DataError(
-            f"the parquet files in {str(path)!r} have different columns: {listed(set(columns) ^ set(other))} are in "
-            f"one file and not in another; read the files one by one"
+            f"the parquet files in {str(path)!r} have different columns: {listed(set(columns) ^ set(other))} are not "
+            f"in all; read the files one by one"
         )
     votes = pd.concat(parts, ignore_index=True)
     is_unknown = ~votes["winner"].isin(_WINNERS)
     if is_unknown.any():
         counts = votes.loc[is_unknown, "winner"].fillna("missing").value_counts()
         found = ", ".join(f"{label!r} in {count:,} rows" for label, count in counts.items())
-        raise OutcomeError(
-            f"{str(path)!r} has winners that are no labels of the arena: {found}; allowed: {listed(_WINNERS)}"
-        )
+        raise OutcomeError(f"{str(path)!r} has unknown winners: {found}; allowed: {listed(_WINNERS)}")
     return votes
 
 
@@ -323,10 +305,7 @@ def _read_file(path: Path) -> Iterator[pd.DataFrame]:
             }
             missing = [" or ".join(_PLAIN[name][::-1]) for name in _REQUIRED if name not in plain]
             if missing:
-                raise ColumnError(
-                    f"{str(path)!r} has the columns {listed(available)}, but not {listed(missing)}; a file of votes "
-                    f"has an identifier, two models and the winner"
-                )
+                raise ColumnError(f"{str(path)!r} has the columns {listed(available)}, but not {listed(missing)}")
             if not file.metadata.num_rows:
                 raise DataError(f"{str(path)!r} holds no votes: it has no rows")
             nested = [name for name in (*_CONVERSATIONS, _METADATA, *_TAGS) if name in available]
@@ -380,9 +359,7 @@ def _tags(batch: pa.RecordBatch) -> dict[str, pd.Series]:
     while columns:
         group, column = columns.pop(0)
         if not types.is_struct(column.type):
-            raise DataError(
-                f"column {group!r} has the type {column.type}; it must be a struct, with a field for each tag"
-            )
+            raise DataError(f"column {group!r} has the type {column.type}; it must be a struct of tags")
         inner = []
         for place in range(column.type.num_fields):
             field, values = column.type.field(place).name, compute.struct_field(column, [place])

@@ -35,8 +35,8 @@ from ..exceptions import (
     listed,
 )
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Custom, Functional, functional_from, kind_of
+from ..functionals.custom import examine, looks_at
 from ..functionals.linear_scores import Linearised, curvature_bias
-from ..functionals.trial import examine, looks_at
 from ..nuisance.propensity_model.supplied import is_plan
 from ..options import Options, in_its_place
 from .estimators import estimator_named, estimator_of

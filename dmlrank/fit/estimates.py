@@ -26,8 +26,7 @@ from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.training_rows import log_loss
 from ..options import EqualTasks
-from ..tables.display_text import fixed_text
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import Summarised, Summary, fixed_text
 from .estimators import MEANS, Estimator, estimator_named
 from .fit_covariance import (
     covariance_of,

@@ -19,7 +19,7 @@ from ..estimation.influence import InfluenceFunction
 from ..estimation.order_effect import IgnoredOrder
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs
 from ..exceptions import IntervalWarning, OptionError, check_choice, listed
-from ..functionals.trial import terms_of, words_of_fixed
+from ..functionals.custom import terms_of, words_of_fixed
 from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MultiplierBootstrap
 from ..inference.covariance import (
     CentredSums,

@@ -17,10 +17,9 @@ import numpy as np
 import pandas as pd
 
 from .._utils.tasks_and_threads import at_the_same_time, collected_warnings, current, warn
-from ..data.columns import align_by_index, row_index
+from ..data.columns import align_by_index, join_shared, row_index, warn_of_shared_texts
 from ..data.contexts import identity_numbers
 from ..data.derived_pairs import DERIVED_KINDS
-from ..data.equal_values import join_shared, warn_of_shared_texts
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, count_copies, release_unused_memory
 from ..data.graph import Graph

@@ -81,9 +81,8 @@ class BradleyTerry(Functional):
         super().__post_init__()
         if self.weights is not None and min(np.ptp(self.weights.first), np.ptp(self.weights.second)) < 1e-12:
             raise OptionError(
-                f"bt got the category weights {self.weights.first} and {self.weights.second}; allowed: weights that "
-                f"differ between categories for the first and for the second item, because bt takes the log-odds of "
-                f"the preferences for either item"
+                f"bt got the category weights {self.weights.first} and {self.weights.second}; allowed: weights of each "
+                f"item that differ between categories, because bt takes log-odds of preferences"
             )
 
     def neutral(self, n_items: int) -> float | None:
@@ -233,8 +232,8 @@ class BradleyTerry(Functional):
                 if preference.ndim == 3:
                     where = f"item {place[1]} (first) over item {place[2]} (second) in context {place[0]}"
                 raise NuisanceError(
-                    f"the preference of {where} is {preference[tuple(place)]:g}; allowed for bt: preferences with "
-                    f"finite log-odds, between 0 and 1; give mu a floor above 0"
+                    f"the preference of {where} is {preference[tuple(place)]:g}, whose log-odds are infinite; give mu "
+                    f"a floor above 0"
                 )
         return preferences
 

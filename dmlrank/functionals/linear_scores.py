@@ -285,15 +285,13 @@ class LinkedScore:
         functional, weights = self.functional, self.functional.category_weights
         if functional.link is None:
             raise OptionError(
-                f"adjust= with EqualStyle was given with the functional {functional.name!r}: "
-                f"slopes on style need a functional that is linear in the preferences (borda) or in their log-odds "
-                f"(bt); use functional='borda' or 'bt'"
+                f"adjust= was given with the functional {functional.name!r}: slopes on style need one that is linear "
+                f"in preferences or log-odds; use functional='borda' or 'bt'"
             )
         if weights.total is None or abs(weights.total - 1) > 1e-12:
             raise OptionError(
-                f"adjust= with EqualStyle was given with category weights {weights.first} and {weights.second}, which "
-                f"do not sum to 1 in every category: the preference for one item would not be one minus the preference "
-                f"for the other item; use pairs=Pairs(category_weights='half')"
+                f"adjust= was given with category weights {weights.first} and {weights.second}, which do not sum to 1 "
+                f"in every category; use pairs=Pairs(category_weights='half')"
             )
 
     @property
@@ -378,9 +376,7 @@ class MeanScore(Functional):
         return Gauge(np.empty((0, n_items)), "")
 
     def value(self, mu: FloatArray) -> FloatArray:
-        raise OptionError(
-            f"functional={self.name!r} is a mean of scores, which preferences do not determine; use functional='borda'"
-        )
+        raise OptionError(f"functional={self.name!r} is a mean of scores, not of preferences; use functional='borda'")
 
 
 @dataclass(frozen=True)

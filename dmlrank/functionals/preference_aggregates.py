@@ -363,7 +363,6 @@ def checked_sharpness(sharpness: float, name: str, limit: str) -> float:
     number = number_in(f"{name}: sharpness", sharpness, lambda number: number > 0, "a positive number, such as 20")
     if np.isposinf(number):
         raise OptionError(
-            f"{name}(sharpness=inf) is the hard {limit}, which is not differentiable at some preference probabilities, "
-            f"and no estimate of it is normally distributed there; use a smooth one, such as {name}(sharpness=20)"
+            f"{name}(sharpness=inf) is the hard {limit}, which is not differentiable; use a finite one, such as 20"
         )
     return number

@@ -225,8 +225,8 @@ class MaxT:
         """Raise where a bootstrap has nothing to say about a method."""
         if self.bootstrap is not None and method not in allowed:
             raise OptionError(
-                f"method={method!r} of a bootstrap view: the bootstrap draws the largest t statistic; use method="
-                f"{' or '.join(map(repr, allowed))}, or the result that bootstrap() was called on"
+                f"method={method!r} of a bootstrap view, which draws the largest t statistic: use "
+                f"method={' or '.join(map(repr, allowed))}, or the result that bootstrap() was called on"
             )
 
     @one_thread()
@@ -316,8 +316,8 @@ class AllLooks:
         """Return the adjustment of p-values that stands for ``method``."""
         if method == "fdr_bh":
             raise OptionError(
-                "method='fdr_bh' of a sequential view: the method of Benjamini and Hochberg controls the false "
-                "discovery rate at one look, not over all looks; use 'max-t', 'step-down' or 'none'"
+                "method='fdr_bh' of a sequential view: the method holds at one look, not at all; use 'max-t', "
+                "'step-down' or 'none'"
             )
         return {"max-t": "bonferroni", "step-down": "holm"}.get(method, method)
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from .._utils.distributions import WaldLaw, normal_tail
 from .._utils.tasks_and_threads import collected_warnings
 from ..data.arrays import name_of
+from ..data.columns import warn_of_shared_texts
 from ..data.contexts import Rows, readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
-from ..data.equal_values import warn_of_shared_texts
 from ..data.formula.parse import Formula, names_in, parse_formula
 from ..data.frames import column_names, count_copies, require_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
@@ -38,8 +38,7 @@ from ..functionals import CategoryWeights
 from ..inference.score_limits import fewest_units
 from ..options import EqualTasks, Options
 from ..report.phrases import as_sentence, first_of
-from .advice import find_problems
-from .check import Check
+from .check import Check, find_problems
 
 # Columns with these names, as tables of logs have them, say what a prompt belongs to and why a score is missing.
 _TASK, _ERROR = "task", "error"

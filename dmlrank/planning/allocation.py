@@ -28,7 +28,7 @@ import scipy.linalg
 from .._utils.tasks_and_threads import report
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
-from ..functionals.trial import terms_of, words_of_fixed
+from ..functionals.custom import terms_of, words_of_fixed
 from .cells import Computed, Propensities, Rows, at_rows, map_blocks, propensity_table
 from .criteria import ROUNDING, Goal, of_eigenvalues, symmetric
 from .problem import Limits, Problem, VoteProblem

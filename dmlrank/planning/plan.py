@@ -34,8 +34,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import DataNotStoredError, NuisanceError, OptionError
 from ..inference.ranks import power_of, smallest_gap
 from ..nuisance.outcome_model.user_learners import check_mu
-from ..tables.display_text import safe_csv
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import Summarised, Summary, safe_csv
 from .allocation import allocate, propensities_at_multiplier
 from .cells import Computed, Rows, at_rows, propensity_table
 from .criteria import Goal, check_positive, mu_array

@@ -19,8 +19,7 @@ from ..plotting.charts import heat_map
 from ..report.first_place import POWER
 from ..report.fit_summary import choose_models, chosen_names
 from ..report.phrases import counted
-from ..tables.display_text import decimals, fewest_decimals, fixed_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text
 from .cells import map_blocks
 from .criteria import Targets
 from .precision import Solution, cheapest, covariance_of, critical_value, precision_of, solve

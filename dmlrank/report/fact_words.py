@@ -16,7 +16,7 @@ from ..fit.estimates import Estimates
 from ..fit.state import StyleEstimates
 from ..inference.simultaneous import PairTests
 from ..inference.wald import two_sided_p_values, z_statistics
-from ..tables.display_text import decimals, fixed_text, p_value_clause
+from ..tables.summary_table import decimals, fixed_text, p_value_clause
 from .first_place import Race, mean_of_one, race_of, wins_by_order
 from .phrases import (
     AS_MET,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..fit.estimates import Estimates
-from ..tables.display_text import isolated, wrapped
+from ..tables.summary_table import isolated, wrapped
 from .fact_words import Subject
 from .phrases import SummaryLevel, as_sentence
 

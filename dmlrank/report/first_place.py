@@ -12,7 +12,7 @@ from ..data.derived_pairs import DERIVED_KINDS
 from ..data.vote_columns import FEW_CLUSTERS
 from ..fit.estimates import Estimates
 from ..inference.ranks import FirstPlace, rank_bounds
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
+from ..tables.summary_table import decimals, fewest_decimals, fixed_text, p_value_clause
 from .phrases import SummaryLevel, counted, enumerated, models_with_few_votes, some_of
 
 POWER = 0.8

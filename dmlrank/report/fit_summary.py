@@ -15,8 +15,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds, ranks_of
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text, p_value_text
 from .fact_words import Subject, better_words, meaning, score_head, score_words
 from .facts import short_note, summary_notes
 from .phrases import (

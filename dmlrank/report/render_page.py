@@ -24,14 +24,13 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds
 from ..inference.score_limits import FEW_UNITS
 from ..inference.simultaneous import PairTests
-from ..tables.display_text import inert, printable, undirected
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, inert, printable, undirected
 from .fact_words import Subject, better_words, measure, score_head, score_words
 from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
 from .first_place import MOST_TIED, headline
 from .fit_summary import fit_facts, leaderboard_columns, score_digits
-from .joint_tables import NEWS
 from .phrases import (
+    NEWS,
     SummaryLevel,
     as_sentence,
     counted,

@@ -24,8 +24,7 @@ from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
 from ..inference.wald import NamedEstimates, WaldTestResults, wald_test
 from ..report.phrases import counted
-from ..tables.display_text import fixed_text, p_value_clause, p_value_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, fixed_text, p_value_clause, p_value_text
 from .requirements import TitledTable
 
 Result = TypeVar("Result")

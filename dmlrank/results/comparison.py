@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_type, real_number
+from .._utils.argument_checks import check_flag, check_type, real_number
 from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode, similar_names
@@ -27,25 +27,35 @@ from ..inference.wald import WaldTestResults, wald_test
 from ..options import METHODS
 from ..report.fact_words import score_words
 from ..report.fit_summary import ShownModels, choose_models, rank_set_text
-from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, in_joint_tests, move_sentence, reversal_note
 from ..report.phrases import (
+    CHANGES_NAMED,
+    arrival_sentences,
     as_sentence,
     counted,
     enumerated,
     few_votes_note,
     first_of,
     functional_unit,
+    in_joint_tests,
+    move_sentence,
     percentage,
+    reversal_note,
 )
 from ..report.render_page import Board
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_texts
-from ..tables.summary_table import Summary
+from ..tables.summary_table import (
+    Summary,
+    decimals,
+    fewest_decimals,
+    fixed_text,
+    p_value_clause,
+    p_value_text,
+    score_texts,
+)
 from .joint_estimates import JointBoards, JointEstimates, reversals_in
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
 from .rank_results import RankResults, result_of
 from .ranking import make_board
-from .requirements import Needs
-from .sequential_and_bootstrap import alpha_or_default, in_unit
+from .requirements import Needs, alpha_or_default, in_unit
 
 # Properties that automatic names are made from, in this order.
 _TRAITS: tuple[Callable[[Estimates], str], ...] = (
@@ -78,9 +88,8 @@ class Comparison(JointBoards):
     """Results side by side; :func:`dmlrank.compare` returns an object of this class.
 
     Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for live
-    results whose prompts are identified by ``context=``, and for independent samples. Without the covariance,
-    :meth:`cov_params`, :meth:`conf_int` (simultaneous over all results), :meth:`changes`, :meth:`t_test` and
-    :meth:`wald_test` raise an error with the reason.
+    results whose prompts are identified by ``context=``, and for independent samples; otherwise they raise an error
+    with the reason.
 
     Attributes
     ----------
@@ -91,12 +100,11 @@ class Comparison(JointBoards):
     joint_or_reason : JointEstimates or str
         All scores with one covariance, or why there is none.
     samples : str
-        How the samples of prompts are related, in a sentence: independent, or overlapping. Empty where all results are
-        of the same prompts, or where there is no joint covariance.
+        How the samples of prompts are related; empty where all results are of the same prompts.
     basis : str
         What the scores are computed from, where they were computed again on the pairs that all results compare.
     as_given : tuple of RankResults
-        The results before that: the leaderboards of the page, which have all models of each result.
+        The results before that: the leaderboards of the page.
 
     Examples
     --------
@@ -159,22 +167,19 @@ class Comparison(JointBoards):
         -------
         DataFrame
             Columns ``result model before after estimate std_error statistic p_value p_adjusted conf_low conf_high
-            rank_before rank_after rank_change rank_change_low rank_change_high``, a row per later result and model: the
-            models that all results have, the best of the first result first. ``estimate`` is ``after - before``. Ranks
-            are those among the models of the first and the later result; ``rank_change`` counts places gained, and its
-            limits hold for all rows at once, whatever ``method`` is.
+            rank_before rank_after rank_change rank_change_low rank_change_high``, a row per later result and model that
+            all results have. ``estimate`` is ``after - before``. Ranks are those among the models of the first and the
+            later result; ``rank_change`` counts places gained, and its limits hold for all rows at once.
 
         Raises
         ------
         OptionError
-            If the results have no joint covariance, or if their scores are different quantities: other functionals,
-            estimators, units, category weights, compared pairs, or, without a Bradley-Terry model, other models.
+            If the results have no joint covariance, or if their scores are different quantities.
 
         Notes
         -----
         Where an estimator assumes a Bradley-Terry model, results may have different models. Their scores are then taken
-        relative to the mean of the common models, which changes no difference between two of these. Any other score
-        depends on all models of its result, so that results with different models are refused.
+        relative to the mean of the common models. Any other score depends on all models of its result.
 
         The rank sets of R results hold with probability 1 - alpha / R each, so that all changes of ranks lie between
         the differences of their ends with probability 1 - alpha, however the results depend on each other.
@@ -203,13 +208,6 @@ class Comparison(JointBoards):
         WaldTestResults
             As in statsmodels. The degrees of freedom are (R - 1) times the structural rank, which is K - 1 where the
             functional fixes a combination of the K scores.
-
-        Raises
-        ------
-        OptionError
-            As for :meth:`changes`.
-        HypothesisError
-            If there are too few clusters for so many restrictions.
         """
         return self._test_unchanged(self._changes().joint)[0]
 
@@ -246,16 +244,9 @@ class Comparison(JointBoards):
         -------
         DataFrame
             A row per reversal, the strongest evidence first. ``model`` is above ``other`` in the result ``above_in`` by
-            ``gap_above``, and below it in ``below_in`` by ``gap_below``. A small ``p_value``
-            is evidence that both true orders are as estimated: it is the larger of the two one-sided p-values
-            (intersection-union test). ``p_adjusted`` is
-            adjusted for all differences of all results (step-down max-t), so that all reversals with
-            ``p_adjusted <= 0.05`` can be claimed jointly.
-
-        Raises
-        ------
-        OptionError
-            If the results have no joint covariance.
+            ``gap_above``, and below it in ``below_in`` by ``gap_below``. ``p_value``, the larger of the two one-sided
+            p-values (intersection-union test), is of both orders; ``p_adjusted`` is adjusted for all differences of all
+            results (step-down max-t), so that all reversals with ``p_adjusted <= 0.05`` can be claimed jointly.
 
         References
         ----------
@@ -287,11 +278,7 @@ class Comparison(JointBoards):
 
     @one_thread()
     def _place_changes(self, alpha: float | None) -> pd.DataFrame:
-        """Return how every model's rank differs from its rank in the first result, for models that both results have.
-
-        The rank sets of R results hold with probability 1 - alpha / R each, so that all changes lie between the
-        differences of their ends with probability 1 - alpha, however the results depend on each other.
-        """
+        """Return how ranks of the models that both results have differ from those in the first result."""
         level = alpha_or_default(alpha, self.results[0].estimates.alpha) / len(self.results)
         parts = [(result.estimates, result.simultaneous) for result in self.results]
         above = [separate(e.estimate, simultaneous, level, e.sign).above for e, simultaneous in parts]
@@ -466,53 +453,46 @@ class Comparison(JointBoards):
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
 
 
-def compare(*results: RankResults, independent: bool | None = None, **named: RankResults) -> Comparison:
+def compare(*results: RankResults, independent: bool = False, **named: RankResults) -> Comparison:
     """Put results side by side: functionals, estimators, groups, months or data sets.
 
     Parameters
     ----------
     *results : RankResults
         Results that get automatic names from the properties in which they differ; with ``independent=True`` the names
-        of the caller's variables. At least two results are needed,
-        counting the named ones.
-    independent : bool, optional
-        Whether the samples of all results are independent, such as the votes of two months on different prompts. None:
-        the identifiers of the prompts decide (the columns of ``context=``): samples without a common prompt or cluster
-        are independent. True is needed where there are no identifiers, as in stored results and in fits without
-        ``context=``, and where equal identifiers stand for different prompts; clusters of equal names are the same
-        clusters. False: the samples are not taken for independent even though no identifier is in two of them.
+        of the caller's variables. At least two results are needed, counting the named ones.
+    independent : bool
+        Whether the samples of all results are independent, such as the votes of two months on different prompts. By
+        default the columns of ``context=`` decide: samples without a common prompt or cluster are independent. True is
+        needed where there are no identifiers, as in stored results, and where equal identifiers stand for different
+        prompts; clusters of equal names are the same clusters.
     **named : RankResults
         Results with names: ``dr.compare(human=res, judge=other)``.
 
     Returns
     -------
     Comparison
-        Table and frame. Where results share prompts, tests between them use the covariance of their
-        influence values: ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``. ``reversals()`` has
-        the pairs that two results order differently, and ``changes()`` has the changes of scores and ranks
-        from the first result, with tests.
+        Its tests name scores as in ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``;
+        ``changes()`` and ``reversals()`` say what differs between the results.
 
     Raises
     ------
     OptionError
         If there are fewer than two results, or if ``independent`` is True for results of one data set.
     OptionTypeError
-        If an argument is not a result, or ``independent`` is not True, False or None.
+        If an argument is not a result.
 
     Notes
     -----
     With ``independent=True``, live results with other models, pairs or weights of pairs are computed again on the
-    models and pairs that all of them compare, so that scores are the same quantity; the summary says so, and names the
-    models that only some results have, with their scores there. Pairs have equal weights, or with
-    ``edge_weights="counts"`` in all of them the harmonic means of their numbers of prompts.
+    models and pairs that all of them compare, so that scores are the same quantity; the summary says so. Pairs have
+    equal weights, or with ``edge_weights="counts"`` in all of them the harmonic means of their numbers of prompts.
 
     The block of a result in the joint covariance is the covariance that the result reports. The covariance between two
     results with n_1 and n_2 prompts is the sum of the products of their influence values over the prompts that both
-    have, divided by n_1 n_2; products of sums by cluster where they have clusters. Two results have a prompt in common
-    where the columns of ``context=`` have the same value: votes of humans and of a judge on the same questions can be
-    compared although they are in different frames. Between independent samples the covariance is zero, so that the
-    covariance of a difference is the sum of the two. Results whose prompts cannot be identified stand side by side
-    without tests between them.
+    have, divided by n_1 n_2; products of sums by cluster where they have clusters. Prompts are the same where the
+    columns of ``context=`` have the same value, also in different frames. Between independent samples the covariance is
+    zero. Results whose prompts cannot be identified stand side by side without tests between them.
 
     Examples
     --------
@@ -534,7 +514,7 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     if len(all_results) < 2:
         raise OptionError(f"compare needs at least two results, and got {len(all_results)}")
     frame = inspect.currentframe()
-    variables = dict(frame.f_back.f_locals) if independent is True and frame is not None and frame.f_back else {}
+    variables = dict(frame.f_back.f_locals) if independent and frame is not None and frame.f_back else {}
     own = [next((name for name, value in variables.items() if value is result), "") for result in results]
     if not all(own) or len({*own, *named}) < len(all_results):
         # Samples have the names of the caller's variables where these are different names.
@@ -543,16 +523,14 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     return named_results(names, all_results, independent=independent)
 
 
-def named_results(
-    names: Sequence[str], results: Sequence[RankResults], *, independent: bool | None = None
-) -> Comparison:
+def named_results(names: Sequence[str], results: Sequence[RankResults], *, independent: bool = False) -> Comparison:
     """Compare results under names that need not be identifiers, such as names of files."""
     if len(names) != len(results) or len(set(names)) < len(names):
         raise OptionError(f"{len(results)} results need {len(results)} different names; got {listed(names)}")
     for name in names:
         if not is_unicode(name):
             raise OptionError(f"the name {name!r} of a result is no text in Unicode; give the result another name")
-    check_type("independent", independent, bool | None, "True, False or None (identifiers of prompts decide)")
+    check_flag("independent", independent)
     for result in results:
         _NEEDS.check("compare", result)
     models = [result.models for result in results]

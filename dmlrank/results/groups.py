@@ -23,28 +23,29 @@ from ..inference.bootstrap_and_max_t import holm
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test
-from ..plotting.charts import grouped_forest_plot
-from ..plotting.theme import level_words, models_words
+from ..plotting.charts import grouped_forest_plot, level_words, models_words
 from ..report.fact_words import score_head
 from ..report.first_place import headline
 from ..report.fit_summary import covariance_words, rows_to_show
-from ..report.joint_tables import (
+from ..report.phrases import (
     OVERALL,
+    as_sentence,
+    doubt_note,
     equality_note,
+    few_votes_note,
+    functional_unit,
     in_joint_tests,
     independent_prompts,
     reversal_note,
+    some_of,
     unseen_models,
 )
-from ..report.phrases import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
 from ..report.render_page import Board
-from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from .context_variables import ContextDesign
 from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in
 from .ranking import make_board
-from .requirements import ModelTable
-from .sequential_and_bootstrap import alpha_or_default, drawn, in_unit, simultaneous_of
+from .requirements import ModelTable, alpha_or_default, drawn, in_unit, simultaneous_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,7 +29,7 @@ from ..fit.post_estimation import GroupScores, scores_at, scores_in_groups, scor
 from ..fit.state import FitState, StyleEstimates
 from ..inference.covariance import clip_to_limits
 from ..inference.score_limits import UNBOUNDED, CombinedMeans, MeanScores
-from ..report.joint_tables import independent_prompts, unseen_models
+from ..report.phrases import independent_prompts, unseen_models
 from .context_variables import ContextGroups, read_design, read_groups, read_overlapping_groups
 from .groups import GroupResults, Projection, Result
 from .joint_estimates import JointEstimates

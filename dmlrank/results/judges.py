@@ -27,11 +27,9 @@ from ..inference.covariance import Covariance, free_basis
 from ..inference.simultaneous import Simultaneous
 from ..inference.wald import WaldTestResults, z_statistics
 from ..report.phrases import counted, enumerated, grades_sentences
-from ..tables.display_text import decimals, fixed_text, p_value_clause, p_value_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fixed_text, p_value_clause, p_value_text
 from .joint_estimates import JointEstimates, JointResults
-from .requirements import Needs, TitledTable, joined_names, members, require_intervals, require_steps
-from .sequential_and_bootstrap import alpha_of
+from .requirements import Needs, TitledTable, alpha_of, joined_names, members, require_intervals, require_steps
 
 _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position", "family"
 # Effects that are no preferences.
@@ -390,10 +388,10 @@ class JudgeAudit(JointResults, TitledTable):
         )
         heads = (("effect", 1), ("estimate", 1), ("std err", 1), ("[interval]", 2), ("P", 1))
         header = tuple((f"{name}:", f"{counted(count, 'pair')} with votes") for name, count in self.pairs.items())
-        notes = tuple(self.sentences())
+        notes = tuple(self._sentences())
         return Summary("What Judges Prefer", header, heads, rows, notes, row_head="judge", text_columns=(1,))
 
-    def sentences(self) -> list[str]:
+    def _sentences(self) -> list[str]:
         """Return what the numbers are, and the joint test of each judge."""
         level = f"{100 * (1 - self.joint.alpha):g} %"
         texts = [
@@ -423,18 +421,6 @@ class JudgeAudit(JointResults, TitledTable):
             f"[{low:.{digits}f}, {high:.{digits}f}]"
             for effect, estimate, low, high in rows[["effect", "estimate", "conf_low", "conf_high"]].to_numpy()
         ]
-
-    def page_section(self) -> tuple[str, tuple[str, ...]]:
-        """Return title and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
-        table, texts = self.table(), []
-        digits = decimals(table["std_error"].to_numpy(), fewest=3)
-        for name, rows in table.groupby("judge", sort=False):
-            parts = []
-            for effect, *numbers in rows[["effect", "estimate", "conf_low", "conf_high"]].to_numpy():
-                estimate, low, high = (fixed_text(number, digits) for number in numbers)
-                parts.append(f"{effect} {estimate} ({low} to {high})")
-            texts.append(f"{name}, {counted(self.pairs[str(name)], 'pair')}: {'; '.join(parts)}.")
-        return "What judges prefer", (*texts, *self.sentences())
 
     def __repr__(self) -> str:
         return f"<JudgeAudit: {counted(len(self.pairs), 'judge')}, {counted(len(self.joint.names), 'estimate')}>"

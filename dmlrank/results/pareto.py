@@ -22,8 +22,7 @@ from ..plotting.charts import BEST, STATUSES, UNDECIDED, WORSE, front_chart
 from ..report.fact_words import score_head
 from ..report.fit_summary import rows_to_show, score_digits
 from ..report.phrases import counted, first_of, functional_unit
-from ..tables.display_text import decimals, fixed_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fixed_text
 from .requirements import ModelTable, require_steps
 from .run_table import random_costs
 
@@ -151,11 +150,6 @@ class Pareto(ModelTable):
         )
         title, text = f"Score against cost: {score_head(shown)} and {self.cost}", self.sentence().partition(". ")[2]
         return title, picture, table, text
-
-    def is_of(self, estimates: Estimates) -> bool:
-        """Return whether the analysis has the scores of these estimates, in their unit."""
-        own = self.estimates
-        return own.models == estimates.models and bool(np.array_equal(own.estimate, estimates.estimate))
 
     @property
     def _counts(self) -> str:

@@ -16,29 +16,30 @@ import pandas as pd
 
 from .._utils.argument_checks import check_type, check_whole
 from ..data.hypotheses import HypothesisLike, read_hypothesis
-from ..data.preferences import FloatArray
 from ..exceptions import DmlrankError, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
 from ..plotting.charts import (
+    TEXT_SIZE,
     curve_chart,
     forest_plot,
     influence_chart,
+    level_words,
+    literal,
+    models_words,
+    new_figure,
     overlap_chart,
     reliability_chart,
     reliability_curve,
 )
-from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure
 from ..report.fact_words import score_head
 from ..report.fit_summary import chosen_names, rows_to_show
 from ..report.phrases import counted, functional_unit, interval_method, models_to_mark, percentage
 from ..report.svg import ends_of_axis
-from .groups import Projection
 from .heterogeneity import influence_values
 from .ranking import PairwiseResults, RankSets
-from .requirements import require_steps
-from .sequential_and_bootstrap import alpha_of, critical_value_of
+from .requirements import alpha_of, critical_value_of, require_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,12 +82,8 @@ def draw_sheet(results: Any, **options: object) -> Figure:
     drawings: list[Draw] = []
     reasons: list[str] = []
     for name in _SHEET:
-        if name == "groups" and options["by"] is None:
-            reasons.append("'groups', because none are named; name their column with by=.")
-            continue
-        # In the picture of influence values, models= and top= do not choose the models of a leaderboard.
-        not_used = ("models", "top", "contrast") if name == "influence" else ("contrast",)
-        used = [option for option in options_of(PICTURES[name]) if option not in not_used]
+        # In the picture of influence values, top= does not choose the models of a leaderboard.
+        used = [] if name == "influence" else options_of(PICTURES[name])
         try:
             drawings.append(PICTURES[name](results, **{option: options[option] for option in used}))
         except DmlrankError as error:
@@ -194,14 +191,16 @@ def _first_stages(results: Any, name: str, needed: str) -> tuple[FitState, str]:
     return state, f", first of {n_rep} repetitions" if n_rep > 1 else ""
 
 
-def _influence(
-    results: Any, models: Names = None, top: int | None = None, contrast: HypothesisLike | None = None
-) -> Draw:
-    """Prompts with the largest influence on a score or contrast."""
+def _influence(results: Any, top: int | None = None, contrast: HypothesisLike | None = None) -> Draw:
+    """Prompts with the largest influence on the best score, or on a contrast."""
     e: Estimates = results.estimates
     state = require_steps(e, results.steps, "plot('influence')")
-    row, name = _combination(e, models, contrast)
-    phi = influence_values(state, e.scale) @ row
+    best = {e.names[int(np.argmax(e.merit))]: 1.0}
+    drawn = read_hypothesis(best if contrast is None else contrast, e.names)
+    if len(drawn.labels) != 1:
+        raise OptionError(f"plot('influence') draws one contrast, and contrast= has {listed(drawn.labels)}; give one")
+    name = drawn.labels[0]
+    phi = influence_values(state, e.scale) @ drawn.matrix[0]
     total = float(phi @ phi)
     if not total > 0:
         raise OptionError(f"plot('influence'): no prompt has an influence on {name}, which does not vary")
@@ -224,40 +223,6 @@ def _influence(
     return lambda ax: influence_chart(names, values, label=label, title=title, ax=ax)
 
 
-def _combination(e: Estimates, models: Names, contrast: HypothesisLike | None) -> tuple[FloatArray, str]:
-    """Return the coefficients and the name of the score or contrast whose influence values are drawn."""
-    if contrast is not None:
-        if models is not None:
-            raise OptionError("plot('influence'): models= and contrast= both say what is drawn; give one of them")
-        hypothesis = read_hypothesis(contrast, e.names)
-        if len(hypothesis.labels) != 1:
-            raise OptionError(
-                f"plot('influence') draws one contrast, and contrast= has {len(hypothesis.labels)}: "
-                f"{listed(hypothesis.labels)}; give one"
-            )
-        return hypothesis.matrix[0], hypothesis.labels[0]
-    best_first = [e.names[j] for j in np.argsort(-e.merit, kind="stable")]
-    chosen = chosen_names(best_first, models, 1 if models is None else None)
-    if len(chosen) != 1:
-        raise OptionError(
-            f"plot('influence') draws one model, and models= names {len(chosen)}: {listed(chosen)}; name one, or give "
-            f"contrast='{chosen[0]} - {chosen[1]}'"
-        )
-    return np.eye(len(e.names))[e.names.index(chosen[0])], chosen[0]
-
-
-def _groups(results: Any, alpha: float | None, models: Names, top: int | None, by: Names) -> Draw:
-    """Scores with intervals in groups of prompts."""
-    method = results.by
-    if by is None:
-        raise OptionError("plot('groups') shows groups of prompts; name their column: plot('groups', by='category')")
-    groups = method(*((by,) if isinstance(by, str) else by))
-    if isinstance(groups, Projection):
-        raise OptionError(f"plot('groups') shows groups of prompts, and by={by!r} is a formula; name columns")
-    rows_to_show(results.estimates, models, top)
-    return lambda ax: groups.plot(ax, alpha, models=models, top=top)
-
-
 def _curve(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:
     """Pass@k or pass^k over the number of runs."""
     e: Estimates = results.estimates
@@ -276,11 +241,10 @@ PICTURES: dict[str, Callable[..., Draw]] = {
     "forest": _forest,
     "ranks": _ranks,
     "matrix": _matrix,
-    "groups": _groups,
     "curve": _curve,
     "overlap": _overlap,
     "calibration": _calibration,
     "influence": _influence,
 }
 # The pictures of a sheet in their order.
-_SHEET = ("forest", "ranks", "matrix", "groups", "overlap", "calibration", "influence")
+_SHEET = ("forest", "ranks", "matrix", "overlap", "calibration", "influence")

@@ -23,8 +23,15 @@ from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_statistics, z_tests
 from ..report.fit_summary import choose_models
 from ..report.phrases import functional_unit
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import (
+    Summarised,
+    Summary,
+    decimals,
+    fewest_decimals,
+    fixed_text,
+    p_value_clause,
+    p_value_text,
+)
 from .requirements import ModelTable, TitledTable, named_estimates, not_stored, require_intervals
 
 _CHOSEN_BY_DATA = (

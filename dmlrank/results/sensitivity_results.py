@@ -24,8 +24,7 @@ from ..fit.tipping_points import BoundEvaluation, distances, extend_to_tipping_p
 from ..functionals.linear_scores import PassAtK
 from ..inference.simultaneous import MaxT, Simultaneous
 from ..report.phrases import counted, functional_unit, percentage
-from ..tables.display_text import decimals, fewest_decimals
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fewest_decimals
 from .requirements import TitledTable, require_intervals
 
 _SIDES = ("lower", "upper", "conf_lower", "conf_upper")
@@ -185,12 +184,6 @@ class SensitivityResults(TitledTable):
         )
         about = f"{assumed}{_GAMMA} {self._shown_battles()}"
         return "If those who vote differ from those who do not", (about, self.sentence(), *lines)
-
-    def is_of(self, estimates: Estimates) -> bool:
-        """Return whether the analysis has the contrasts of these estimates, in their unit."""
-        return self.estimates.names == estimates.names and np.allclose(
-            self.hypothesis.matrix @ estimates.estimate, self.estimate, rtol=1e-9, atol=1e-9
-        )
 
 
 def gamma_text(gamma: float) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.tables.display_text import not_a_formula
+from dmlrank.tables.summary_table import not_a_formula
 
 from ..support import HOSTILE_NAMES, needs, simulated_votes
 

@@ -22,7 +22,7 @@ from dmlrank.exceptions import (
     OptionError,
     UnknownModelError,
 )
-from dmlrank.report.joint_tables import independent_prompts, unseen_models
+from dmlrank.report.phrases import independent_prompts, unseen_models
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
 
@@ -385,6 +385,12 @@ def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted
     gaps = rank(holes, FORMULA, mu=battles.mu, propensity="shown", missing="keep")
     with pytest.raises(MissingDataError, match="half"):
         gaps.by("half")
+    # Each column alone has two values; their combinations are as many as the prompts.
+    halves = {f"h{number}": battles.frame["prompt"].str[1:].astype(int) // 2**number % 2 for number in range(8)}
+    terms = " + ".join(f"C({name})" for name in halves)
+    crossed = rank(battles.frame.assign(**halves), FORMULA.replace("C(half)", terms), mu=battles.mu, propensity="shown")
+    with pytest.raises(OptionError, match=r"1.. combinations of the values of 'h0', 'h1'"):
+        crossed.by(*halves)
 
 
 def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank):

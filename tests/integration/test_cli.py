@@ -137,14 +137,13 @@ def test_errors_are_messages_not_tracebacks(csv, capsys, arguments, words):
 
 def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsys):
     out = {name: tmp_path / f"out.{name}" for name in ("csv", "html", "tex", "md", "pairs")}
-    words = ["compare", FORMULA, csv, "--functional", "borda", "bt", "--rng", "3", "--names", "mean wins", "odds"]
-    words += ["--top", "3"]
+    words = ["compare", FORMULA, csv, "--functional", "borda", "bt", "--rng", "3", "--top", "3"]
     options = dict.fromkeys(out, "--out") | {"pairs": "--reversals"}
     for name, option in options.items():
         words += [option, str(out[name])]
     assert main(words) == 0
     first = dr.dml_rank(FORMULA, battles, functional="borda", rng=3)
-    expected = dr.compare(**{"mean wins": first, "odds": first.update(functional="bt")})
+    expected = dr.compare(borda=first, bt=first.update(functional="bt"))
     summary = expected.summary(top=3)
     assert capsys.readouterr().out.rstrip("\n") == summary.as_text()
     pd.testing.assert_frame_equal(pd.read_csv(out["csv"]), expected.tidy().astype({"rank": "int64"}))

@@ -13,7 +13,6 @@ import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import (
     ColumnError,
-    DmlrankWarning,
     IntervalWarning,
     MissingDataError,
     OptionError,
@@ -250,7 +249,7 @@ def test_the_sentence_of_every_model_follows_from_the_intervals():
     assert said["c"] == "c: is shown to be worse than a, b, and not shown to be cheaper."
 
 
-def test_files_of_out_have_the_costs_or_a_warning(tmp_path, capsys):
+def test_files_of_out_have_the_costs(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     table = a_table(0)
     table = table.assign(half=np.where(table["prompt"] % 2, "odd", "even"))
@@ -258,8 +257,7 @@ def test_files_of_out_have_the_costs_or_a_warning(tmp_path, capsys):
     table.to_csv(path, index=False)
     outputs = [word for file in files.values() for word in ("--out", str(file))]
     arguments = ["fit", FORMULA, str(path), "--context", "prompt", "--set", "cost=tokens"]
-    with pytest.warns(DmlrankWarning, match="a page made from the .json file has no costs"):
-        assert main([*arguments, *outputs]) == 0
+    assert main([*arguments, *outputs]) == 0
     found = fit(table).pareto("tokens")
     rows = pd.read_csv(files["csv"])
     assert rows["status"].tolist() == found.table["status"].tolist()
@@ -277,8 +275,7 @@ def test_files_of_out_have_the_costs_or_a_warning(tmp_path, capsys):
     assert "Score against Cost" in files["md"].read_text()
     page = tmp_path / "page.html"
     outputs = ["--out", str(files["csv"]), "--out", str(files["json"])]
-    with pytest.warns(DmlrankWarning, match="has no costs"):
-        assert main([*arguments, "--by", "half", "--report", str(page), *outputs]) == 0
+    assert main([*arguments, "--by", "half", "--report", str(page), *outputs]) == 0
     content = json.loads(files["json"].read_text())
     assert {row["group"] for row in content["groups"]} == {"even", "odd"}
     assert {row["status"] for row in content["models"]} == set(found.table["status"])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.data.equal_values import SharedTexts, find_shared_texts, join_shared
+from dmlrank.data.columns import SharedTexts, find_shared_texts, join_shared
 from dmlrank.options import in_objects
 
 TEXT = "winner ~ text(prompt, 20) | model_a + model_b"

@@ -284,7 +284,7 @@ def test_many_votes_are_not_left_out(odd_rows):
     assert not is_refused(dr.check(PLAIN, apart, pairs=dr.Pairs(component="largest")))
     assert rank(apart, component="largest").models == rank(odd_rows).models
     itself = pd.concat([odd_rows, *[odd_rows[-5:-2]] * 20], ignore_index=True)
-    with pytest.raises(dr.DmlrankError, match=r"63 of 485 rows compare a model with itself.* more than 5 %"):
+    with pytest.raises(dr.DmlrankError, match="63 of 485 rows compare a model with itself"):
         rank(itself)
     assert "Rows that compare a model with itself: 63 rows" in dr.check(PLAIN, itself).problems["found"][0]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +11,6 @@ from keyword import iskeyword
 from typing import NamedTuple
 
 from patsy import ModelDesc, PatsyError, Term
-from patsy.infix_parser import ParseNode
-from patsy.parse_formula import parse_formula as patsy_tree
 from patsy.tokens import python_tokenize
 
 from ...exceptions import FormulaError
@@ -39,10 +36,6 @@ _EQUIVALENTS = {
 _CACHE_SIZE = 64
 # A sum of at least so many summands gets nested brackets, because patsy reads a sum recursively, summand by summand.
 _MANY_SUMMANDS = 50
-# Largest number of terms that the features may stand for.
-_MOST_TERMS = 100_000
-# With a larger power, any sum of so many terms stands for more than the largest number of terms.
-_LARGEST_POWER = 20
 
 SHAPE = "winner ~ features | model_a + model_b"
 SHAPE_OF_SCORES = "score ~ features | model"
@@ -130,13 +123,13 @@ def parse_formula(formula: str) -> Formula:
     items = [_column_name(part, formula, rule) for part in _summands(tokens[bar + 1 :])]
     if len(items) > 2:
         raise FormulaError(
-            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); there must be two, of the items "
-            f"shown first and second: {SHAPE!r}; or one, of the model in a table of scores: {SHAPE_OF_SCORES!r}"
+            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); allowed: two, as in {SHAPE!r}, or "
+            f"one in a table of scores: {SHAPE_OF_SCORES!r}"
         )
     if len(items) == 1 and len(outcomes) > 1:
         raise FormulaError(
-            f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)} "
-            f"({', '.join(outcomes)}): {SHAPE_OF_SCORES!r}; name one here (dml_rank takes several as criteria)"
+            f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)}: "
+            f"{SHAPE_OF_SCORES!r} (dml_rank takes several as criteria)"
         )
     if len(items) == 1 and not tilde:
         raise FormulaError(f"{formula!r}: no column of scores stands left of ~: {SHAPE_OF_SCORES!r}")
@@ -144,8 +137,8 @@ def parse_formula(formula: str) -> Formula:
     for name in columns:
         if columns.count(name) > 1:
             raise FormulaError(
-                f"{formula!r}: column {name!r} is named twice; outcome and items must be different columns; if the two "
-                f"columns of items say who won and who lost, leave the outcome out: '~ 1 | {' + '.join(items)}'"
+                f"{formula!r}: column {name!r} is named twice; if the two columns of items say who won and who lost, "
+                f"leave the outcome out: '~ 1 | {' + '.join(items)}'"
             )
     first, second = (*items, "")[:2]
     if len(outcomes) > 1:
@@ -180,35 +173,15 @@ def one_sided(formula: object) -> str | None:
 def terms_of(features: str) -> tuple[Term, ...]:
     """Return the terms of the features; they are cached, because patsy takes long to read many terms."""
     try:
-        tree = patsy_tree("~ " + _with_brackets(features))
-        if _count_terms(tree) > _MOST_TERMS:
-            raise FormulaError(
-                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms, because * and ** combine "
-                f"all columns; write the products that you need with :, or put columns into one column of vectors"
-            )
-        return tuple(ModelDesc.from_formula(tree).rhs_termlist)
+        return tuple(ModelDesc.from_formula("~ " + _with_brackets(features)).rhs_termlist)
     except RecursionError:
         raise FormulaError(
-            f"the features are nested too deeply to be read ({len(features):,} characters); put many columns of "
-            f"numbers into one column of vectors, or into an array with a row for each row of the data"
+            f"the features are nested too deeply ({len(features):,} characters); put many columns into one column of "
+            f"vectors"
         ) from None
     except (PatsyError, AssertionError) as error:  # patsy asserts that & and similar marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")
         raise FormulaError(f"the features {features!r} cannot be read: {why}") from None
-
-
-def _count_terms(node: ParseNode) -> int:
-    """Return an upper bound of the number of terms that a formula stands for, without forming the terms."""
-    if len(node.args) < 2:
-        return _count_terms(node.args[0]) if node.args else 1
-    left = _count_terms(node.args[0])
-    if node.type == "**":
-        exponent = str(node.args[1].token.extra) if node.args[1].token is not None else ""
-        # An exponent that is no number is refused by patsy. Above the number of terms, a power changes nothing more.
-        power = min(int(exponent[:9]), left, _LARGEST_POWER) if exponent.isdecimal() else 1
-        return sum(math.comb(left, size) for size in range(1, power + 1))
-    right = _count_terms(node.args[1])
-    return left * right if node.type == ":" else left + right + (left * right if node.type == "*" else 0)
 
 
 def _with_brackets(features: str) -> str:
@@ -242,9 +215,7 @@ def names_in(features: str) -> FormulaNames:
         except RecursionError:
             raise FormulaError(f"the features {features[:200]!r} are nested too deeply to be read") from None
         if code == "Intercept":
-            raise FormulaError(
-                f"features {features!r}: 'Intercept' is patsy's name for the constant; write a column Q('Intercept')"
-            )
+            raise FormulaError(f"features {features!r}: 'Intercept' is the constant; write a column Q('Intercept')")
         nodes = list(ast.walk(tree))
         # Names that the factor itself binds: arguments of a lambda, variables of a comprehension.
         bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
@@ -314,7 +285,7 @@ def _place_of_mark(tokens: Sequence[_FormulaToken], mark: str, formula: str) -> 
         missing = "no |, so the two item columns are missing" if mark == "|" else "no ~, so the outcome is missing"
         raise FormulaError(f"{formula!r}: there is {missing}; the form is {SHAPE!r}")
     if mark == "|" and tokens[places[0]].end == tokens[places[1]].start:
-        raise FormulaError(f"{formula!r}: || is not a separator; a single | must stand before the items: {SHAPE!r}")
+        raise FormulaError(f"{formula!r}: || is not a separator; a single | stands before the items: {SHAPE!r}")
     raise FormulaError(f"{formula!r}: {mark} stands {len(places)} times outside brackets; the form is {SHAPE!r}")
 
 

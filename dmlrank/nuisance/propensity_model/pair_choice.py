@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..._utils.tasks_and_threads import current, in_order, product, report, rows_of_a_product, transposed_product
 from ...data.arrays import row_slices
-from ...data.equal_values import row_codes
+from ...data.columns import row_codes
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import BinnedPairs
@@ -386,7 +386,7 @@ class NoiseContrast:
         place = np.concatenate([place, np.repeat(place, DRAWN_PER_SHOWN)])
         first = np.concatenate([rows.first.astype(np.int32), pair // n_items])
         second = np.concatenate([rows.second.astype(np.int32), pair % n_items])
-        binned, order = BinnedPairs.of(cells.x, rows.context[place], first, second, current().n_jobs or 0)
+        binned, order = BinnedPairs.of(cells.x, rows.context[place], first, second)
         is_shown = (order < len(rows)).astype(np.int8)
         cell = cells.number[place[order]].astype(np.int32)
         with np.errstate(divide="ignore"):

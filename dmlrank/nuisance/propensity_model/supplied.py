@@ -16,8 +16,7 @@ from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.distributions import normal_critical
 from ..._utils.tasks_and_threads import warn
 from ...data.arrays import name_of, row_slices
-from ...data.columns import beside
-from ...data.equal_values import value_codes
+from ...data.columns import beside, value_codes
 from ...data.formula.features import Environment, check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph

@@ -16,7 +16,7 @@ from dmlrank.functionals import (
     RankCentrality,
     SoftMin,
 )
-from dmlrank.functionals.trial import examine
+from dmlrank.functionals.custom import examine
 
 KINDS = {
     "borda": lambda weights, graph: Borda(weights, graph),
@@ -114,7 +114,7 @@ def test_the_gauge_is_spanned_by_the_fixed_combinations():
     functional = custom(Borda(HALF).value, 3, fixed=np.ones(3))
     np.testing.assert_allclose(functional.gauge(3).basis, [np.ones(3) / np.sqrt(3)])
     assert custom(Borda(HALF).value, 3).gauge(3).basis.shape == (0, 3)
-    with pytest.raises(OptionError, match="fixed"):
+    with pytest.raises(OptionError, match="said to fix"):
         examine(custom(Borda(HALF).value, 3, fixed=np.ones(2)), 3)
     with pytest.raises(OptionError, match="independent rows"):
         examine(custom(Borda(HALF).value, 3, fixed=np.ones((2, 3))), 3)

@@ -149,7 +149,7 @@ def test_a_plan_for_all_scores_that_separates_nothing_says_so_and_names_the_call
 
 @pytest.fixture(scope="module")
 def fitted(rank):
-    battles = dr.datasets.simulate_ties(400, coefficients=5, rng=0)
+    battles = dr.datasets.Ties(5).sample(400, rng=0)
     return battles, rank(battles, FORMULA, context="question_id", functional="bt", tune=None, propensity="propensity")
 
 
@@ -204,7 +204,7 @@ def test_a_plan_for_one_kind_of_order_serves_a_fit_of_the_other(rank, label):
 
 
 def test_weights_and_fixed_prompts_of_the_fit_are_the_plans(rank):
-    battles = dr.datasets.simulate_ties(200, rng=0)
+    battles = dr.datasets.Ties().sample(200, rng=0)
     options = {"context": "question_id", "propensity": "propensity", "tune": None}
     weighted = battles.assign(w=np.where(battles["question_id"] < 100, 2.0, 1.0))
     fit = rank(weighted, FORMULA, weights="w", prompts="fixed", **options)
@@ -216,14 +216,14 @@ def test_weights_and_fixed_prompts_of_the_fit_are_the_plans(rank):
 
 
 def test_maximum_likelihood_has_no_probabilities_to_plan_with():
-    data = dr.datasets.simulate_ties(200, rng=0)
+    data = dr.datasets.Ties().sample(200, rng=0)
     fit = dr.dml_rank("winner ~ 1 | model_a + model_b", data, context="question_id", estimator="bt_mle")
     with pytest.raises(OptionError, match="estimator='debiased'"):
         fit.design(100)
 
 
 def test_several_columns_of_a_context_come_back(rank):
-    battles = dr.datasets.simulate_ties(200, rng=0)
+    battles = dr.datasets.Ties().sample(200, rng=0)
     battles = battles.assign(turn=battles["question_id"] % 2, question=battles["question_id"] // 2)
     fit = rank(battles, FORMULA, context=["question", "turn"], tune=None, propensity="propensity")
     rows = fit.design(100).sample(0)

@@ -14,8 +14,8 @@ from dmlrank.functionals import Custom
 from dmlrank.options import in_objects
 from dmlrank.report.fit_summary import rank_set_text
 from dmlrank.report.phrases import enumerated, tie_weight
-from dmlrank.results.sequential_and_bootstrap import adjusted_p_values
-from dmlrank.tables.display_text import decimals
+from dmlrank.results.requirements import adjusted_p_values
+from dmlrank.tables.summary_table import decimals
 
 
 def battles(names=("alpha", "beta", "gamma"), n=600, seed=0, labels=("model_a", "model_b", "tie")):

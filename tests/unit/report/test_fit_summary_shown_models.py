@@ -11,7 +11,7 @@ import pytest
 import dmlrank as dr
 from dmlrank import exceptions as errors
 from dmlrank.report.fit_summary import rank_set_text
-from dmlrank.tables.display_text import decimals
+from dmlrank.tables.summary_table import decimals
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 

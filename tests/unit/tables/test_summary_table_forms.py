@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.cli.write_files import write_table
-from dmlrank.tables.display_text import display_width, not_a_formula
-from dmlrank.tables.summary_table import Summary
+from dmlrank.tables.summary_table import Summary, display_width, not_a_formula
 
 from ...support import read_frame
 

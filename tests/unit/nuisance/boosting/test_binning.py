@@ -53,8 +53,8 @@ def test_a_part_is_the_data_set_of_its_rows_stacked(drawn, mirrored):
         [swap[c] if back else c for _, c, back in rows_of_cells],
         weight=[votes[cell] * y[cell, c] / (2 if mirrored else 1) for cell, c, _ in rows_of_cells],
         init_score=np.array([scores[cell][swap] if back else scores[cell] for cell, _, back in rows_of_cells]),
-        reference=binned.binned.rows(),
-        params=binned.binned.rows().params,
+        reference=binned.binned.rows(None, 1),
+        params=binned.binned.rows(None, 1).params,
     )
     part = binned.subset(cells, scores[cells], mirrored, 1)
     one, two = (lgb.train(PARAMETERS, data, 4).predict(rows, raw_score=True) for data in (part, stacked))
@@ -68,7 +68,7 @@ def test_features_have_few_bins_and_every_item_its_own():
     first = np.concatenate([rng.integers(60, size=24_000), 60 + np.arange(180) % 60])
     second, x = rng.permutation(first), rng.normal(size=(len(first), 1))
     binned, order = BinnedPairs.of(x, np.arange(len(first)), first, second)
-    dataset = binned.rows()
+    dataset = binned.rows(None, 1)
     np.testing.assert_array_equal(order, np.arange(len(first)))
     with_default_bins = lgb.Dataset(
         first[:, None], categorical_feature=[0], params={"verbosity": -1, "max_bin": 63}
@@ -80,7 +80,7 @@ def test_features_have_few_bins_and_every_item_its_own():
 
 def test_features_that_do_not_vary():
     binned, _ = BinnedPairs.of(np.ones((40, 2)), np.arange(40), np.arange(40) % 3, np.arange(1, 41) % 3)
-    dataset = binned.rows()
+    dataset = binned.rows(None, 1)
     dataset.set_label(np.arange(40) % 3)
     booster = lgb.train(PARAMETERS, dataset, 2)
     p = booster.predict(np.array([[1.0, 1.0, item, (item + 1) % 3] for item in range(3)]))

@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 from dmlrank.exceptions import OptionError
-from dmlrank.plotting.charts import difference_matrix, forest_plot, grouped_forest_plot
-from dmlrank.plotting.theme import (
+from dmlrank.plotting.charts import (
     NOT_SIGNIFICANT,
+    difference_matrix,
+    forest_plot,
+    grouped_forest_plot,
     relative_luminance,
     sequential_colours,
     series_styles,
