@@ -131,7 +131,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         added = unanimous.covariance_along(partial(likelihood.changes, derivative, setup.weights.first))
     gauge = setup.functional.gauge(influence.n_scores).basis
     are_fixed = estimator.uses_features and options.prompts == "fixed"
-    covariance = make_covariance(influence, gauge, units, are_fixed, unanimous_covariance=added)
+    covariance = make_covariance(influence, gauge, units, are_fixed, unanimous_covariance=added, warns=True)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     warn_of_covariance(covariance, data, options)
     if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
@@ -264,7 +264,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
-    covariance = make_covariance(influence, setup.functional.gauge(data.n_items).basis, units, fixed_prompts=False)
+    gauge = setup.functional.gauge(data.n_items).basis
+    covariance = make_covariance(influence, gauge, units, fixed_prompts=False, warns=True)
     warn_of_covariance(covariance, data, options)
     n_units = len(np.unique(units.of_contexts(data)))
     if share is not None:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.tasks_and_threads import collected_warnings
 from .._version import __version__
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.frames import period_of
@@ -721,8 +720,7 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     if taken_off := [(r.order_effect, r.target) for r in state.repetitions if r.order_effect is not None]:
         of_order = mean_influence([effect.influence(target) for effect, target in taken_off])
     if of_order is not None:
-        with collected_warnings():
-            order_error = float(covariance_of(state, of_order, np.empty((0, 1))).std_errors[0])
+        order_error = float(covariance_of(state, of_order, np.empty((0, 1))).std_errors[0])
         figures = replace(figures, order_effect=float(of_order.estimate[0]), order_effect_error=order_error)
     if state.ignored_order is not None and not taken_off:
         figures = replace(figures, order_of_lead=state.ignored_order.of_lead)
@@ -797,10 +795,7 @@ def _cluster_factors(state: FitState) -> tuple[float, ...]:
         second = replace(clusters, of_context=clusters.second_of_context, second_of_context=None)
         by_column.append(replace(independent, clusters=second))
     kinds = [independent, *by_column, *[state.units] * (len(clusters.names) > 1)]
-    with collected_warnings():
-        without, *errors = (
-            make_covariance(state.influence, gauge, one, fixed_prompts=False).std_errors for one in kinds
-        )
+    without, *errors = (make_covariance(state.influence, gauge, one, fixed_prompts=False).std_errors for one in kinds)
     varies = without > 0
     return tuple(float(np.median(error[varies] / without[varies])) for error in errors) if varies.any() else ()
 
@@ -811,10 +806,8 @@ def estimate_position_effect(state: FitState) -> tuple[float, float]:
     if state.data.ordered:
         influence = state.influence_of("position_effect")
         score = PositionEffect(state.setup.weights, state.setup.shared_graph)
-        unanimous_covariance = state.unanimous_covariance(score)
-        with collected_warnings():
-            # Few clusters cause a warning, which the covariance of the scores has already given.
-            covariance = covariance_of(state, influence, np.empty((0, 1)), unanimous_covariance=unanimous_covariance)
+        added = state.unanimous_covariance(score)
+        covariance = covariance_of(state, influence, np.empty((0, 1)), unanimous_covariance=added)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
     order = state.ignored_order

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from .._utils.argument_checks import is_frame
-from .._utils.tasks_and_threads import collected_warnings, warn
+from .._utils.tasks_and_threads import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.pairs_from_scores import further_runs
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -227,8 +227,7 @@ def grade_figures(
 
     def variance(value: FloatArray, correction: FloatArray) -> FloatArray:
         part = replace(influence, value=value, correction=correction)
-        with collected_warnings():
-            return make_covariance(part, np.empty((0, value.shape[1])), units, fixed_prompts=False).matrix
+        return make_covariance(part, np.empty((0, value.shape[1])), units, fixed_prompts=False).matrix
 
     y = np.where(is_there, cells.scores, 0.0)
 

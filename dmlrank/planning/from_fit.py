@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.tasks_and_threads import collected_warnings, warn
+from .._utils.tasks_and_threads import warn
 from ..data.arrays import row_slices
 from ..data.formula.features import caller_environment, new_features
 from ..data.formula.parse import parse_formula
@@ -252,9 +252,7 @@ def dependence_in_clusters(estimates: Estimates, steps: FitState) -> FloatArray:
     units, gauge = steps.units, steps.setup.functional.gauge(len(estimates.models)).basis
     if units.clusters is None:
         return np.zeros_like(estimates.covariance.matrix)
-    with collected_warnings():
-        # The fit has warned of few clusters already.
-        clustered = clustered_covariance(steps.influence, gauge, units.clusters, units.annotator)
+    clustered = clustered_covariance(steps.influence, gauge, units.clusters, units.annotator)
     added = (clustered.matrix - robust(steps.influence, gauge).matrix) * estimates.scale.factor**2
     return of_eigenvalues(added, partial(np.maximum, 0.0))
 
