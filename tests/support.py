@@ -5,6 +5,8 @@ import importlib.util
 import pathlib
 import re
 import sys
+import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ import pytest
 from scipy.stats import norm
 
 from dmlrank.cli.read_files import ColumnRoles, read_frames
+from dmlrank.exceptions import DmlrankWarning
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 
@@ -48,6 +51,20 @@ def optional(name):
 def needs(name):
     """Return a mark that skips a test, or one set of its parameters, where a library of the extras is not installed."""
     return pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed")
+
+
+@contextmanager
+def quiet():
+    """No warning of dmlrank is shown, or is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DmlrankWarning)
+        yield
+
+
+def two_of(rng, k, n):
+    """Pairs of different ones of k models, drawn at random: the places of the first, (n,), and of the second."""
+    first = rng.integers(k, size=n)
+    return first, (first + rng.integers(1, k, size=n)) % k
 
 
 def without_order(mu):

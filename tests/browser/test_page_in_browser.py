@@ -12,11 +12,9 @@ import pytest
 import dmlrank as dr
 from dmlrank.tables.summary_table import not_a_formula
 
-from ..support import HOSTILE_NAMES, needs, simulated_votes
+from ..support import FORMULA, HOSTILE_NAMES, needs, simulated_votes
 
 pytestmark = [needs("playwright"), needs("jinja2")]
-
-FORMULA = "winner ~ 1 | model_a + model_b"
 
 
 @pytest.fixture(scope="module")

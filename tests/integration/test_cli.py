@@ -22,11 +22,9 @@ from dmlrank.cli.main import main
 from dmlrank.cli.read_files import ColumnRoles
 from dmlrank.options import OPTIONS, in_objects
 
-from ..support import needs
+from ..support import FORMULA, needs, two_of
 
 ARROW = ("parquet", "feather")
-
-FORMULA = "winner ~ 1 | model_a + model_b"
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +60,7 @@ def test_fit_agrees_with_the_api(battles, csv, capsys):
     assert capsys.readouterr().out == f"{expected.summary()}\n"
 
 
-def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, capsys):
+def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, capsys, printed):
     about = ["fit", FORMULA, csv, "--functional", "bt", "--context", "question_id", "--rng", "3"]
     out = str(tmp_path / "result.json")
     assert main([*about, "--planned", "6000", "--start", "900", "--out", out]) == 0
@@ -76,20 +74,17 @@ def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, cap
         ("--planned", "6000", "--set", "bootstrap=webb"): "bootstrap() of a sequential view",
     }
     for words, message in wrong.items():
-        assert main([*about, *words]) == 1
-        assert message in capsys.readouterr().err
+        assert message in printed([*about, *words], 1)
 
 
 @needs("pyarrow")
 @pytest.mark.parametrize("kind", ARROW)
-def test_arrow_files_need_pyarrow(tmp_path, capsys, monkeypatch, kind):
+def test_arrow_files_need_pyarrow(tmp_path, printed, monkeypatch, kind):
     path = tmp_path / f"battles.{kind}"
     path.write_bytes(b"no such thing")
-    assert main(["fit", FORMULA, str(path)]) == 1
-    assert "cannot be read as" in capsys.readouterr().err
+    assert "cannot be read as" in printed(["fit", FORMULA, str(path)], 1)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert main(["fit", FORMULA, str(path)]) == 1
-    assert "files needs pyarrow: pip install 'dmlrank[arrow]'" in capsys.readouterr().err
+    assert "files needs pyarrow: pip install 'dmlrank[arrow]'" in printed(["fit", FORMULA, str(path)], 1)
 
 
 def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
@@ -104,7 +99,7 @@ def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
     pd.testing.assert_frame_equal(ranks[expected.columns].loc[expected.index], expected, check_names=False)
 
 
-def test_check_agrees_with_the_api(battles, csv, tmp_path, capsys):
+def test_check_agrees_with_the_api(battles, csv, tmp_path, capsys, printed):
     words = ["--context", "question_id", "--set", "min_labels=40", "--groups", "question_id", "judge"]
     assert main(["check", FORMULA, csv, *words, "--out", str(tmp_path / "check.json")]) == 0
     groups = {"groups": ["question_id", "judge"]}
@@ -114,8 +109,7 @@ def test_check_agrees_with_the_api(battles, csv, tmp_path, capsys):
     for name, rows in json.loads((tmp_path / "check.json").read_text()).items():
         frame = pd.DataFrame(rows, columns=expected.frames()[name].columns).fillna(np.nan)
         pd.testing.assert_frame_equal(frame, expected.frames()[name], check_dtype=False)
-    assert main(["check", FORMULA, csv, "--context", "promt"]) == 1
-    assert "promt" in capsys.readouterr().err
+    assert "promt" in printed(["check", FORMULA, csv, "--context", "promt"], 1)
 
 
 @pytest.mark.parametrize(
@@ -165,22 +159,19 @@ def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsy
         ([FORMULA, "x.csv", "--functional", "bt", "bt"], "two or more different functionals"),
     ],
 )
-def test_compare_says_what_it_needs(words, message, capsys):
-    assert main(["compare", *words]) == 1
-    assert message in capsys.readouterr().err
+def test_compare_says_what_it_needs(words, message, printed):
+    assert message in printed(["compare", *words], 1)
 
 
-def test_an_arena_is_one_word_on_the_command_line(csv, capsys):
+def test_an_arena_is_one_word_on_the_command_line(csv, capsys, printed):
     """The options that it stands for, and a plan for the leader."""
     call = ["design", FORMULA, csv, "--functional", "bt", "--budget", "60", "--set", "pairs=arena"]
     assert main(call) == 0
     plan = dr.dml_rank(FORMULA, pd.read_csv(csv), functional="bt", pairs="arena").design(60)
     assert " ".join(capsys.readouterr().out.split()) == " ".join(str(plan.summary()).split())
     assert "as in an arena" in " ".join(str(plan).split())
-    assert main([*call, "--set", "min_labels=2"]) == 1
-    assert "pairs=arena and 'min_labels' are both about pairs" in capsys.readouterr().err
-    assert main([*call[:-1], "pairs=all"]) == 1
-    assert "allowed: 'arena'" in capsys.readouterr().err
+    assert "pairs=arena and 'min_labels' are both about pairs" in printed([*call, "--set", "min_labels=2"], 1)
+    assert "allowed: 'arena'" in printed([*call[:-1], "pairs=all"], 1)
 
 
 def test_a_stored_result_is_no_file_of_votes(csv, tmp_path, capsys):
@@ -208,8 +199,7 @@ ENDS = ("", "0", ".0", "00", "1", "01", "x")
 
 def battles_of(models, prompts, n=360):
     rng = np.random.default_rng(0)
-    a = rng.integers(3, size=n)
-    b = (a + rng.integers(1, 3, size=n)) % 3
+    a, b = two_of(rng, 3, n)
     won = rng.random(n) < 0.6
     names = np.array(models, dtype=object)
     return pd.DataFrame(
@@ -302,16 +292,14 @@ def test_features_are_numbers_where_every_cell_is_one():
 @pytest.mark.parametrize(
     "kind", ["csv", "tsv", "csv.gz", "json", "jsonl", *(pytest.param(k, marks=needs("pyarrow")) for k in ARROW)]
 )
-def test_standard_input_is_read_by_its_beginning(kind, tmp_path, capsys, monkeypatch, ignore_warnings):
+def test_standard_input_is_read_by_its_beginning(kind, tmp_path, printed, monkeypatch, ignore_warnings):
     frame = battles_of(["a", "b", "c"], range(120)).astype({"q": "str"})
     content = pathlib.Path(written_as(frame, kind, tmp_path)).read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert fitted("-", tmp_path, "--context", "q").to_json() == from_frame(frame, context="q").to_json()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    assert main(["fit", FORMULA, "-"]) == 1
-    assert "standard input is empty" in capsys.readouterr().err
-    assert main(["fit", FORMULA, "-", "--judge", "-"]) == 1
-    assert "stands for one file" in capsys.readouterr().err
+    assert "standard input is empty" in printed(["fit", FORMULA, "-"], 1)
+    assert "stands for one file" in printed(["fit", FORMULA, "-", "--judge", "-"], 1)
 
 
 @pytest.mark.parametrize(
@@ -330,10 +318,9 @@ def test_standard_input_is_read_by_its_beginning(kind, tmp_path, capsys, monkeyp
         ("a.csv", b"winner,model_a,model_b,model_a\nx,y,z,y\n", "several columns named 'model_a'"),
     ],
 )
-def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path, capsys):
+def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path, capsys, printed):
     (tmp_path / name).write_bytes(content)
-    assert main(["fit", FORMULA, str(tmp_path / name)]) == 1
-    assert words in capsys.readouterr().err
+    assert words in printed(["fit", FORMULA, str(tmp_path / name)], 1)
     (tmp_path / "empty").mkdir()
     assert main(["fit", FORMULA, str(tmp_path / "empty")]) == 1
     assert "is a folder without parquet files; give a folder with" in capsys.readouterr().err
@@ -367,11 +354,10 @@ def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, ca
         (["--out", "out.pgn"], "a result is written as .txt or .md"),
     ],
 )
-def test_outputs_that_cannot_be_meant(csv, tmp_path, capsys, monkeypatch, words, message):
+def test_outputs_that_cannot_be_meant(csv, tmp_path, capsys, monkeypatch, words, message, printed):
     monkeypatch.chdir(tmp_path)
     before = pathlib.Path(csv).read_bytes()
-    assert main(["fit", FORMULA, csv, *[csv if word == "FILE" else word for word in words]]) == 1
-    assert message in capsys.readouterr().err
+    assert message in printed(["fit", FORMULA, csv, *[csv if word == "FILE" else word for word in words]], 1)
     assert pathlib.Path(csv).read_bytes() == before
     assert main(["design", FORMULA, csv, "--budget", "9", "--out", "plan.txt"]) == 1
     assert "a plan is written as .csv or .json or .png or .svg or .pdf" in capsys.readouterr().err
@@ -469,20 +455,17 @@ def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
         ("np.load('ran')", "np.load"),
     ],
 )
-def test_a_formula_runs_no_other_code(csv, tmp_path, capsys, monkeypatch, features, found):
+def test_a_formula_runs_no_other_code(csv, tmp_path, printed, monkeypatch, features, found):
     monkeypatch.chdir(tmp_path)
-    assert main(["fit", f"winner ~ {features} | model_a + model_b", csv]) == 1
-    assert f"use {found!r}; on the command line" in capsys.readouterr().err
+    assert f"use {found!r}; on the command line" in printed(["fit", f"winner ~ {features} | model_a + model_b", csv], 1)
     assert not (tmp_path / "ran").exists()
-    assert main(["fit", FORMULA, csv, "--propensity", f"~ {features}"]) == 1
-    assert f"use {found!r}; on the command line" in capsys.readouterr().err
+    assert f"use {found!r}; on the command line" in printed(["fit", FORMULA, csv, "--propensity", f"~ {features}"], 1)
 
 
-def test_a_column_named_as_a_builtin_lets_no_formula_call_the_builtin(battles, tmp_path, capsys, monkeypatch):
+def test_a_column_named_as_a_builtin_lets_no_formula_call_the_builtin(battles, tmp_path, printed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     battles.rename(columns={"length": "open"}).to_csv("b.csv", index=False)
-    assert main(["check", "winner ~ I(open('ran', 'w') is None) | model_a + model_b", "b.csv"]) == 1
-    assert "open" in capsys.readouterr().err
+    assert "open" in printed(["check", "winner ~ I(open('ran', 'w') is None) | model_a + model_b", "b.csv"], 1)
     assert not (tmp_path / "ran").exists()
     assert main(["check", "winner ~ I(open + 1) | model_a + model_b", "b.csv"]) == 0
 
@@ -536,10 +519,9 @@ def test_out_is_written_in_the_format_of_its_ending(battles, csv, tmp_path, caps
         (("--models", "gpt-5"), "no model 'gpt-5'"),
     ],
 )
-def test_wrong_rows_are_refused_before_the_fit(csv, capsys, monkeypatch, words, message):
+def test_wrong_rows_are_refused_before_the_fit(csv, printed, monkeypatch, words, message):
     monkeypatch.setattr("dmlrank.dml_rank", lambda *_, **__: pytest.fail("the fit has begun"))
-    assert main(["fit", FORMULA, csv, *words]) == 1
-    assert message in capsys.readouterr().err
+    assert message in printed(["fit", FORMULA, csv, *words], 1)
 
 
 @pytest.fixture(scope="module")
@@ -552,7 +534,7 @@ def months(tmp_path_factory):
     return [str(folder / f"{name}.json") for name in ("february", "march")]
 
 
-def test_a_page_of_months_has_the_changes(months, tmp_path, capsys):
+def test_a_page_of_months_has_the_changes(months, tmp_path, capsys, printed):
     pytest.importorskip("jinja2")
     page = tmp_path / "months.html"
     words = ["--set", "unit=%", "--set", "source=Volunteers", "--set", 'group={"gpt-4": "A & Co"}']
@@ -566,8 +548,7 @@ def test_a_page_of_months_has_the_changes(months, tmp_path, capsys):
     ):
         assert said.lower() in text.lower()
     for wrong, why in (("group={", "is no JSON"), ("n_rep=2", "allowed: source, unit, links, group")):
-        assert main(["report", months[0], "--out", str(page), "--set", wrong]) == 1
-        assert why in capsys.readouterr().err
+        assert why in printed(["report", months[0], "--out", str(page), "--set", wrong], 1)
     assert main(["compare", *months, "--independent", "--set", "unit=%"]) == 1
     assert "unit is a word of the page of --report" in capsys.readouterr().err
     assert main(["report", months[0], "--independent", "--out", str(page)]) == 1
@@ -667,7 +648,7 @@ def test_the_options_are_few_and_set_knows_all_others(csv, capsys):
         assert f"knows no option {name!r}" not in capsys.readouterr().err, option
 
 
-def test_options_that_set_gives(battles, csv, tmp_path, capsys, ignore_warnings):
+def test_options_that_set_gives(battles, csv, tmp_path, capsys, ignore_warnings, printed):
     out = tmp_path / "fit.json"
     options = {"n_rep": 2, "second_order": False, "category_weights": "paper", "tune": None, "floor": 0.2, "n_folds": 2}
     options |= {"functional": "bt", "position_bias": False, "weights": "length", "context": "question_id"}
@@ -691,10 +672,8 @@ def test_options_that_set_gives(battles, csv, tmp_path, capsys, ignore_warnings)
         ("floor=half", "half"),
         ("rng=2", "rng was given twice"),
     ):
-        assert main(["fit", FORMULA, csv, "--rng", "1", "--set", value]) == 1
-        assert message in capsys.readouterr().err
-    assert main(["check", FORMULA, csv, "--set", "learner=auto"]) == 1
-    assert "check() has no option 'learner'" in capsys.readouterr().err
+        assert message in printed(["fit", FORMULA, csv, "--rng", "1", "--set", value], 1)
+    assert "check() has no option 'learner'" in printed(["check", FORMULA, csv, "--set", "learner=auto"], 1)
 
 
 def test_lists_add_up_and_single_options_are_given_once(capsys):
@@ -725,7 +704,7 @@ def test_values_may_begin_with_a_dash(battles, tmp_path, capsys):
         assert capsys.readouterr().out.startswith("pass: -x is at least koala-13b")
 
 
-def test_several_files_are_one_table(battles, csv, tmp_path, capsys):
+def test_several_files_are_one_table(battles, csv, tmp_path, capsys, printed):
     paths = [str(tmp_path / f"{part}.csv") for part in "ab"]
     battles[:900].to_csv(paths[0], index=False)
     battles[900:].to_csv(paths[1], index=False)
@@ -736,8 +715,7 @@ def test_several_files_are_one_table(battles, csv, tmp_path, capsys):
     assert shown[0].out == shown[1].out
     assert shown[1].err.startswith("read 1,500 rows of 2 files with 8 models: 'alpaca-13b', ")
     battles[900:].drop(columns="length").to_csv(paths[1], index=False)
-    assert main(["fit", FORMULA, *paths]) == 1
-    assert "differ in 'length'" in capsys.readouterr().err
+    assert "differ in 'length'" in printed(["fit", FORMULA, *paths], 1)
 
 
 @pytest.mark.long
@@ -769,11 +747,10 @@ def test_ctrl_c_while_modules_are_loaded(tmp_path):
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (130, "", 1)
 
 
-def test_a_feature_that_names_something_is_not_read_as_fewer_numbers(tmp_path, capsys):
+def test_a_feature_that_names_something_is_not_read_as_fewer_numbers(tmp_path, printed):
     frame = battles_of(["a", "b", "c"], ["1", "1.0", "2"])
     call = ["fit", "winner ~ q | model_a + model_b", written_as(frame, "csv", tmp_path), "--context", "q"]
-    assert main(call) == 1
-    assert "1.0" in capsys.readouterr().err
+    assert "1.0" in printed(call, 1)
 
 
 def test_signs_that_are_nested_too_deeply_for_the_interpreter_are_refused(csv, capsys):

@@ -14,6 +14,7 @@ from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError
 from ..support import COVARIANCES, draw_with_groups, simulated_votes
 
 K = 4
+pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Seven clusters are meant here
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +47,6 @@ def months(rank):
 @pytest.fixture(scope="module")
 def fitted(months, rank):
     return {name: rank(frame, functional="borda", propensity="marginal") for name, frame in months.items()}
-
-
-@pytest.fixture(autouse=True)
-def quiet(ignore_warnings):
-    """Seven clusters are meant here."""
 
 
 @pytest.mark.parametrize("kind", ["robust", "cluster", "two-way"])

@@ -27,7 +27,7 @@ from dmlrank.planning.criteria import Goal
 from dmlrank.planning.precision import solve
 from dmlrank.planning.problem import Limits
 
-from ...support import without_order
+from ...support import two_of, without_order
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 
@@ -686,8 +686,7 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered):
         columns = {"prompt": prompt, "model_a": names[first], "model_b": names[second]}
         return pd.DataFrame(columns | {"winner": np.where(wins, "model_a", "model_b")})
 
-    first = rng.integers(12, size=3000)
-    second = (first + rng.integers(1, 12, size=3000)) % 12
+    first, second = two_of(rng, 12, 3000)
     votes = voted(first, second, [f"old-{i}" for i in range(3000)])
     options = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "min_labels": 1, "rng": 0}
     formula = "winner ~ 1 | model_a + model_b"
@@ -797,8 +796,7 @@ def test_weights_by_counts_are_held_where_a_pair_has_a_label_for_every_prompt():
     """With five prompts and up to 60 labels of a pair, no propensity says what further labels add."""
     rng, n = np.random.default_rng(5), 900
     names, skill = np.array(["a", "b", "c", "d"]), np.array([0.4, 0.2, -0.2, -0.4])
-    first = rng.integers(4, size=n)
-    second = (first + rng.integers(1, 4, size=n)) % 4
+    first, second = two_of(rng, 4, n)
     wins = rng.random(n) < expit(skill[first] - skill[second])
     votes = pd.DataFrame({"prompt": rng.integers(5, size=n), "model_a": names[first], "model_b": names[second]})
     votes["winner"] = np.where(wins, "model_a", "model_b")

@@ -25,11 +25,10 @@ from dmlrank.report.phrases import SummaryLevel, without_code
 from dmlrank.report.render_page import Board, Masthead, write_page
 from dmlrank.report.svg import interval_text, number_text
 
-from ...support import HOSTILE_NAMES, needs, simulated_votes
+from ...support import FORMULA, HOSTILE_NAMES, needs, simulated_votes
 
 pytestmark = needs("jinja2")
 
-FORMULA = "winner ~ 1 | model_a + model_b"
 VOID = {"meta", "link", "input", "br"}
 OPTIONAL_END = {"th", "td", "tr", "li", "dt", "dd"}
 

@@ -1,7 +1,6 @@
 """Features: one row per context, names from the frame or the caller, transforms that are fitted once."""
 
 import tracemalloc
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -21,6 +20,8 @@ from dmlrank.exceptions import (
     OptionTypeError,
 )
 from dmlrank.options import Options, in_objects
+
+from ....support import quiet
 
 QUICK = {"propensity": "marginal", "min_labels": 1, "tune": {"n_estimators": 2}, "rng": 0, "n_jobs": 1}
 
@@ -75,15 +76,13 @@ def test_names_are_looked_up_where_dml_rank_is_called(many_votes):
     def half(column):
         return column / 2
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         result = dr.dml_rank("winner ~ half(spread) | a + b", many_votes, **in_objects(QUICK))
     np.testing.assert_array_equal(result.steps.data.x[:, 0], spread / 2)
 
 
 def rank_in_a_function_of_its_own(frame, env):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         return dr.dml_rank("winner ~ scaled | a + b", frame, **in_objects({"env": env, **QUICK}))
 
 
@@ -316,8 +315,7 @@ def test_reading_an_embedding_copies_it_once(many_votes):
     # The first time, modules are loaded.
     for number, (features, env) in enumerate((("e", {}), ("e", {}), ("matrix", {"matrix": matrix}), ("topic + e", {}))):
         tracemalloc.start()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dr.DmlrankWarning)
+        with quiet():
             data = preferences_of(
                 take_rows(f"winner ~ {features} | a + b", frame, caller_environment(env, depth=0), Options.of({}))
             )
