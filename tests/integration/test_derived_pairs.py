@@ -7,13 +7,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import (
-    ColumnError,
-    DataError,
-    MissingDataError,
-    OptionError,
-    OptionTypeError,
-)
+from dmlrank.exceptions import ColumnError, DataError, MissingDataError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"

@@ -11,13 +11,7 @@ from scipy.stats import skew
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.exceptions import (
-    ColumnError,
-    IntervalWarning,
-    MissingDataError,
-    OptionError,
-    OptionTypeError,
-)
+from dmlrank.exceptions import ColumnError, IntervalWarning, MissingDataError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 
 from ..support import table_of_costs

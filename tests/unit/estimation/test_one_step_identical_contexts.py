@@ -24,13 +24,7 @@ from dmlrank.estimation.influence import (
     blocks_by_context,
     blocks_by_group,
 )
-from dmlrank.estimation.one_step import (
-    CHUNK,
-    evaluate_contexts,
-    evaluate_identical_contexts,
-    one_step,
-    useful_kinds,
-)
+from dmlrank.estimation.one_step import CHUNK, evaluate_contexts, evaluate_identical_contexts, one_step, useful_kinds
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.linear_scores import PositionEffect
 from dmlrank.inference.covariance import one_way, robust

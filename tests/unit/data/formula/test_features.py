@@ -11,14 +11,7 @@ import dmlrank as dr
 from dmlrank.data.formula.features import caller_environment, check_features, fit_features
 from dmlrank.data.frames import take_columns
 from dmlrank.data.read_votes import preferences_of, take_rows
-from dmlrank.exceptions import (
-    ColumnError,
-    DataError,
-    FormulaError,
-    MissingDataError,
-    OptionError,
-    OptionTypeError,
-)
+from dmlrank.exceptions import ColumnError, DataError, FormulaError, MissingDataError, OptionError, OptionTypeError
 from dmlrank.options import Options, in_objects
 
 from ....support import quiet

@@ -8,11 +8,7 @@ from dmlrank.nuisance import effects_and_trees
 from dmlrank.nuisance.effects_and_trees import SCREENED, TunedEffects, selection_cells
 from dmlrank.nuisance.outcome_model import main_effects
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, fit_all
-from dmlrank.nuisance.outcome_model.main_effects import (
-    MainEffectsLikelihood,
-    MuLearner,
-    fit_smooth_boosted,
-)
+from dmlrank.nuisance.outcome_model.main_effects import MainEffectsLikelihood, MuLearner, fit_smooth_boosted
 from dmlrank.nuisance.smooth import PenalisedSearch, SmoothBasis
 from dmlrank.nuisance.training_rows import Folds, labelled_cells
 
