@@ -27,9 +27,7 @@ from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, quiet, 
 
 K = 4
 FORMULA = "winner ~ C(half) + x0 | model_a + model_b"
-KINDS = COVARIANCES | {
-    "two groupings": {"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "block"]}},
-}
+KINDS = COVARIANCES | {"two groupings": {"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "block"]}}}
 pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Eleven clusters and small groups are meant here
 
 

@@ -186,10 +186,7 @@ def test_who_says_independent_is_checked(fitted, months, rank):
         ({"functional": "bt"}, "their functionals are 'borda "),
         ({"functional": "bt", "estimator": "bt_mle", "propensity": "estimate"}, "their estimators are"),
         ({"functional": "rank_centrality"}, "their functionals are"),
-        (
-            {"category_weights": ([1, 0, 0.25], [0, 1, 0.25])},
-            "ties and other categories count differently",
-        ),
+        ({"category_weights": ([1, 0, 0.25], [0, 1, 0.25])}, "ties and other categories count differently"),
         ({"prompts": "fixed"}, "cov_kwds prompts is 'random' and 'fixed'"),
     ],
 )

@@ -185,13 +185,7 @@ def test_tables_that_cannot_be_compared(change, options, error):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"position_bias": True},
-        {"context": "topic"},
-        {"categories": {"x": "tie"}},
-        {"judge": "topic"},
-    ],
+    "options", [{"position_bias": True}, {"context": "topic"}, {"categories": {"x": "tie"}}, {"judge": "topic"}]
 )
 def test_options_about_votes_are_refused(options):
     pairs = dr.data.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)

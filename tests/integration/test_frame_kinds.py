@@ -72,6 +72,5 @@ def test_update_reads_a_relation_again(battles, as_kind, rank):
     again = fitted.update(missing="keep")
     assert again.steps.data is not fitted.steps.data
     same(
-        again,
-        rank(battles, "winner ~ length | model_a + model_b", context="prompt_id", **QUICK | {"missing": "keep"}),
+        again, rank(battles, "winner ~ length | model_a + model_b", context="prompt_id", **QUICK | {"missing": "keep"})
     )

@@ -394,13 +394,7 @@ def test_the_comment_has_the_decision_the_scores_and_what_was_counted(run, table
     name = {"mean": "mean (of accuracy)", "PassHatK(1)": "pass^1 (of accuracy)"}[functional]
     means = table.groupby("model")["accuracy"].mean()
     assert status == 0
-    for words in (
-        "Gate: pass",
-        shown.out.strip(),
-        name,
-        f"{len(table):,} scores on 600 prompts",
-        "95% simult. CI",
-    ):
+    for words in ("Gate: pass", shown.out.strip(), name, f"{len(table):,} scores on 600 prompts", "95% simult. CI"):
         assert words in said
     assert len({line.count("|") for line in said.splitlines() if line.startswith("|")}) == 1
     rows = [line for line in said.splitlines() if re.match(r"\| [12-]+ \| (candidate|baseline)", line)]

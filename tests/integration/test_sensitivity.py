@@ -65,11 +65,7 @@ def test_contexts_with_equal_features_share_vote_rates(battles, propensity, is_s
     """Without battles that got no vote the rates are the propensities: equal where these have the features of mu."""
     data = battles.dropna(subset=["winner"]).assign(high=lambda d: d["x"] > 0)
     fit = fitted(
-        data,
-        "winner ~ high | model_a + model_b",
-        functional="bt",
-        propensity=propensity,
-        position_bias=position_bias,
+        data, "winner ~ high | model_a + model_b", functional="bt", propensity=propensity, position_bias=position_bias
     )
     evaluation = BoundEvaluation.of(fit._fit, np.array([[1.0, -1.0, 0.0, 0.0]]))
     assert evaluation.inputs[0].voting.shares_rates == is_shared

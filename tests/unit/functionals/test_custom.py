@@ -161,10 +161,7 @@ WRONG = {
     "fails": (lambda mu: mu[:, 0, 99, 0], "fails: IndexError"),
     "shape": (lambda mu: mu[..., 0], r"returns shape \(\d, 4, 4\)"),
     "diagonal": (lambda mu: np.log(mu[..., 0]).sum(axis=2), "NaN or infinity from the entries with j = k"),
-    "domain": (
-        lambda mu: np.log(0.6 - mu[:, 0, 1, 0]),
-        r"NaN or infinity from probabilities such as mu\[0, 1\] = \[",
-    ),
+    "domain": (lambda mu: np.log(0.6 - mu[:, 0, 1, 0]), r"NaN or infinity from probabilities such as mu\[0, 1\] = \["),
     "mixes": (lambda mu: mu[:, 0, 1, 0] - mu[:, 0, 1, 0].mean(), "with other contexts"),
     "random": (draws_numbers(), "another value when it is called again"),
     "text": (lambda mu: ["high"] * len(mu), "holds no real numbers"),

@@ -90,14 +90,7 @@ def test_env_looks_further_up_or_into_a_mapping(many_votes):
         rank_in_a_function_of_its_own(many_votes, 0)
 
 
-@pytest.mark.parametrize(
-    ("env", "error"),
-    [
-        ("here", OptionTypeError),
-        (-1, OptionError),
-        (10_000, OptionError),
-    ],
-)
+@pytest.mark.parametrize(("env", "error"), [("here", OptionTypeError), (-1, OptionError), (10_000, OptionError)])
 def test_an_env_that_is_none(env, error):
     with pytest.raises(error):
         caller_environment(env, depth=0)
