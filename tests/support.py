@@ -170,6 +170,13 @@ def rows_of(columns, names=None):
     return table.assign(**{name: np.asarray(values, dtype=float).ravel() for name, values in columns.items()})
 
 
+def drawn_scores(scores, is_drawn, models, **columns):
+    """A table with a row per prompt and model from the scores, (n, k), that were drawn, and other columns of cells."""
+    prompt, model = np.nonzero(is_drawn)
+    table = pd.DataFrame({"prompt": prompt, "model": models[model], "score": scores[is_drawn]})
+    return table.assign(**{name: values[is_drawn] for name, values in columns.items()})
+
+
 def table_of_releases(prompts, difference, rng):
     """0/1 scores of a baseline, right on 7 of 10 prompts, and of a candidate that differs by a difference."""
     shared = rng.random(prompts) < 0.5

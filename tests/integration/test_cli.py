@@ -46,9 +46,8 @@ def test_the_package_runs_as_a_module():
 
 
 @pytest.mark.long
-def test_demo_prints_a_summary(capsys):
-    assert main(["demo", "--functional", "borda"]) == 0
-    shown = capsys.readouterr().out
+def test_demo_prints_a_summary(printed):
+    shown = printed(["demo", "--functional", "borda"])
     assert "Nonparametric Ranking Results" in shown
     assert "gpt-4" in shown
 
@@ -99,14 +98,16 @@ def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
     pd.testing.assert_frame_equal(ranks[expected.columns].loc[expected.index], expected, check_names=False)
 
 
+@needs("jinja2")
 def test_check_agrees_with_the_api(battles, csv, tmp_path, capsys, printed):
+    paths = {ending: tmp_path / f"check.{ending}" for ending in ("txt", "html", "json")}
     words = ["--context", "question_id", "--set", "min_labels=40", "--groups", "question_id", "judge"]
-    assert main(["check", FORMULA, csv, *words, "--out", str(tmp_path / "check.json")]) == 0
+    assert main(["check", FORMULA, csv, *words, *(w for path in paths.values() for w in ("--out", str(path)))]) == 0
     groups = {"groups": ["question_id", "judge"]}
     expected = dr.check(FORMULA, battles, context="question_id", pairs=dr.Pairs(min_labels=40), cov_kwds=groups)
-    shown = capsys.readouterr().out
-    assert shown == f"{expected}\n"
-    for name, rows in json.loads((tmp_path / "check.json").read_text()).items():
+    assert paths["txt"].read_text(encoding="utf-8") == capsys.readouterr().out == f"{expected}\n"
+    assert "<!DOCTYPE html>" in paths["html"].read_text(encoding="utf-8")
+    for name, rows in json.loads(paths["json"].read_text()).items():
         frame = pd.DataFrame(rows, columns=expected.frames()[name].columns).fillna(np.nan)
         pd.testing.assert_frame_equal(frame, expected.frames()[name], check_dtype=False)
     assert "promt" in printed(["check", FORMULA, csv, "--context", "promt"], 1)
@@ -174,12 +175,10 @@ def test_an_arena_is_one_word_on_the_command_line(csv, capsys, printed):
     assert "allowed: 'arena'" in printed([*call[:-1], "pairs=all"], 1)
 
 
-def test_a_stored_result_is_no_file_of_votes(csv, tmp_path, capsys):
-    stored = str(tmp_path / "fit.json")
-    assert main(["fit", FORMULA, csv, "--functional", "bt", "--out", stored]) == 0
-    capsys.readouterr()
-    assert main(["fit", stored, "--by", "category"]) == 1
-    assert "is a stored result, which compare, report and gate read; fit needs" in capsys.readouterr().err
+def test_a_stored_result_is_no_file_of_votes(csv, tmp_path, printed):
+    stored = tmp_path / "fit.json"
+    printed(["fit", FORMULA, csv, "--functional", "bt", "--out", stored])
+    assert "is a stored result, which compare, report and gate read" in printed(["fit", stored, "--by", "category"], 1)
 
 
 # --- text is read as text ---------------------------------------------------------------------------------------------
@@ -201,16 +200,9 @@ def battles_of(models, prompts, n=360):
     rng = np.random.default_rng(0)
     a, b = two_of(rng, 3, n)
     won = rng.random(n) < 0.6
-    names = np.array(models, dtype=object)
-    return pd.DataFrame(
-        {
-            "winner": np.where(won, "model_a", "model_b"),
-            "model_a": names[a],
-            "model_b": names[b],
-            "q": np.array(prompts, dtype=object)[np.arange(n) // 3 % len(prompts)],
-            "length": rng.normal(size=n)[np.arange(n) // 3 % len(prompts)] * 1e3 / 3,
-        }
-    )
+    names, prompt = np.array(models, dtype=object), np.arange(n) // 3 % len(prompts)
+    votes = pd.DataFrame({"winner": np.where(won, "model_a", "model_b"), "model_a": names[a], "model_b": names[b]})
+    return votes.assign(q=np.array(prompts, dtype=object)[prompt], length=rng.normal(size=n)[prompt] * 1e3 / 3)
 
 
 def written_as(frame, kind, folder):
@@ -229,19 +221,9 @@ def written_as(frame, kind, folder):
 def fitted(path, folder, *words):
     out = folder / "fit.json"
     formula = "winner ~ length | model_a + model_b"
-    options = [
-        "--rng",
-        "0",
-        "--set",
-        "min_labels=1",
-        "--propensity",
-        "marginal",
-        "--set",
-        "tune=none",
-        "--set",
-        "n_folds=2",
-    ]
-    assert main(["fit", formula, path, *options, "--out", str(out), *words]) == 0
+    options = [word for value in ("min_labels=1", "tune=none", "n_folds=2") for word in ("--set", value)]
+    options += ["--rng", "0", "--propensity", "marginal", "--out", str(out)]
+    assert main(["fit", formula, path, *options, *words]) == 0
     return dr.read_json(out)
 
 
@@ -322,8 +304,7 @@ def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path,
     (tmp_path / name).write_bytes(content)
     assert words in printed(["fit", FORMULA, str(tmp_path / name)], 1)
     (tmp_path / "empty").mkdir()
-    assert main(["fit", FORMULA, str(tmp_path / "empty")]) == 1
-    assert "is a folder without parquet files; give a folder with" in capsys.readouterr().err
+    assert "is a folder without parquet files" in printed(["fit", FORMULA, tmp_path / "empty"], 1)
 
 
 # --- files that are written, and how a command ends -------------------------------------------------------------------
@@ -359,8 +340,8 @@ def test_outputs_that_cannot_be_meant(csv, tmp_path, capsys, monkeypatch, words,
     before = pathlib.Path(csv).read_bytes()
     assert message in printed(["fit", FORMULA, csv, *[csv if word == "FILE" else word for word in words]], 1)
     assert pathlib.Path(csv).read_bytes() == before
-    assert main(["design", FORMULA, csv, "--budget", "9", "--out", "plan.txt"]) == 1
-    assert "a plan is written as .csv or .json or .png or .svg or .pdf" in capsys.readouterr().err
+    call = ["design", FORMULA, csv, "--budget", "9", "--out", "plan.txt"]
+    assert "a plan is written as .csv or .json or .png or .svg or .pdf" in printed(call, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv"]
 
 
@@ -470,7 +451,7 @@ def test_a_column_named_as_a_builtin_lets_no_formula_call_the_builtin(battles, t
     assert main(["check", "winner ~ I(open + 1) | model_a + model_b", "b.csv"]) == 0
 
 
-def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
+def test_a_formula_calls_functions_of_columns(battles, tmp_path):
     battles.rename(columns={"length": "type"}).to_csv(tmp_path / "b.csv", index=False)
     features = (
         "C(category) + I(abs(type) ** 2) + center(type) + np.clip(type, 0, 1) + np.log1p(abs(type))"
@@ -478,9 +459,7 @@ def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
         " + Q('type'):C(category) + I(np.where(category == 'math', type, 2 * Q('type')))"
         " + cr(type, knots=[100, 300]) + I((type > 0) & ~(type > 1))"
     )
-    assert main(["check", f"winner ~ {features} | model_a + model_b", str(tmp_path / "b.csv")]) == 0, (
-        capsys.readouterr()
-    )
+    assert main(["check", f"winner ~ {features} | model_a + model_b", str(tmp_path / "b.csv")]) == 0
 
 
 @needs("matplotlib")
@@ -534,37 +513,25 @@ def months(tmp_path_factory):
     return [str(folder / f"{name}.json") for name in ("february", "march")]
 
 
-def test_a_page_of_months_has_the_changes(months, tmp_path, capsys, printed):
+def test_a_page_of_months_has_the_changes(months, tmp_path, printed):
     pytest.importorskip("jinja2")
     page = tmp_path / "months.html"
     words = ["--set", "unit=%", "--set", "source=Volunteers", "--set", 'group={"gpt-4": "A & Co"}']
     assert main(["report", *months, "--independent", "--out", str(page), *words]) == 0
     text = page.read_text(encoding="utf-8")
     for said in (
-        "Changes of Scores from february",
-        "Share of wins in %",
-        "Source: Volunteers",
-        "<bdi>A &amp; Co</bdi>",
+        "changes of scores from february",
+        "share of wins in %",
+        "source: volunteers",
+        "<bdi>a &amp; co</bdi>",
     ):
-        assert said.lower() in text.lower()
+        assert said in text.lower()
     for wrong, why in (("group={", "is no JSON"), ("n_rep=2", "allowed: source, unit, links, group")):
         assert why in printed(["report", months[0], "--out", str(page), "--set", wrong], 1)
-    assert main(["compare", *months, "--independent", "--set", "unit=%"]) == 1
-    assert "unit is a word of the page of --report" in capsys.readouterr().err
-    assert main(["report", months[0], "--independent", "--out", str(page)]) == 1
-    assert "--independent is about several results" in capsys.readouterr().err
-
-
-def test_a_check_is_written_as_text_page_and_json(csv, tmp_path, capsys):
-    pytest.importorskip("jinja2")
-    paths = {ending: tmp_path / f"check.{ending}" for ending in ("txt", "html", "json")}
-    words = [word for path in paths.values() for word in ("--out", str(path))]
-    assert main(["check", FORMULA, csv, *words]) == 0
-    assert paths["txt"].read_text(encoding="utf-8") == capsys.readouterr().out
-    assert "<!DOCTYPE html>" in paths["html"].read_text(encoding="utf-8")
-    content = json.loads(paths["json"].read_text(encoding="utf-8"))
-    assert len(content["models"]) == 8
-    assert isinstance(content["problems"], list)
+    call = ["compare", *months, "--independent", "--set", "unit=%"]
+    assert "unit is a word of the page of --report" in printed(call, 1)
+    call = ["report", months[0], "--independent", "--out", page]
+    assert "--independent is about several results" in printed(call, 1)
 
 
 @pytest.mark.parametrize("command", ["demo", "check", "fit", "design", "compare", "report"])
@@ -584,12 +551,8 @@ def test_help_teaches_by_examples_that_can_be_parsed(command, capsys):
 
 
 def test_a_command_that_cannot_be_parsed_ends_with_2(capsys):
-    for words in (
-        ["fit"],
-        ["fit", FORMULA, "battles.csv", "--no-such-option"],
-        ["fit", FORMULA, "battles.csv", "--top", "2", "--models", "gpt-4"],
-        ["nothing"],
-    ):
+    fit = ["fit", FORMULA, "battles.csv"]
+    for words in (["nothing"], ["fit"], [*fit, "--no-such-option"], [*fit, "--top", "2", "--models", "gpt-4"]):
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 2
@@ -664,8 +627,7 @@ def test_options_that_set_gives(battles, csv, tmp_path, capsys, ignore_warnings,
     np.testing.assert_array_equal(stored.params, expected.params)
     np.testing.assert_array_equal(stored.bse, expected.bse)
     for value, message in (
-        ("min_lables=2", "knows no option 'min_lables'"),
-        ("min_lables=2", "did you mean 'min_labels'?"),
+        ("min_lables=2", "'; did you mean 'min_labels'?"),
         ("min_labels", "give NAME=VALUE"),
         ("min_labels=0", "min_labels=0 is not allowed"),
         ("n_folds=many", "n_folds='many' is not allowed"),
@@ -680,23 +642,16 @@ def test_lists_add_up_and_single_options_are_given_once(capsys):
     given = parse(
         ["fit", FORMULA, "b.csv", "--context", "q", "--rng=3", "--context", "r", "s", "--position_bias", "no"]
     )
-    assert (given.context, given.rng, given.position_bias, given.formula, given.files) == (
-        ["q", "r", "s"],
-        3,
-        False,
-        FORMULA,
-        ["b.csv"],
-    )
+    assert (given.context, given.rng, given.position_bias) == (["q", "r", "s"], 3, False)
+    assert (given.formula, given.files) == (FORMULA, ["b.csv"])
     with pytest.raises(SystemExit):
         parse(["fit", FORMULA, "b.csv", "--rng", "3", "--rng", "4"])
     assert "--rng was given twice" in capsys.readouterr().err
 
 
 def test_values_may_begin_with_a_dash(battles, tmp_path, capsys):
-    path = tmp_path / "b.csv"
-    battles.replace({"gpt-4": "-x"}).assign(
-        winner=battles["winner"].map({"model_a": 1, "model_b": -1, "tie": 0})
-    ).to_csv(path)
+    path, numbers = tmp_path / "b.csv", battles["winner"].map({"model_a": 1, "model_b": -1, "tie": 0})
+    battles.replace({"gpt-4": "-x"}).assign(winner=numbers).to_csv(path)
     words = [FORMULA, str(path), "--functional", "borda", "--baseline", "koala-13b", "--margin", "0"]
     words += ["--categories", "-1=second", "0=tie", "--categories", "1=first"]
     for candidate in (["--candidate", "-x"], ["--candidate=-x"]):
