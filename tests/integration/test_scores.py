@@ -588,7 +588,7 @@ def test_planned_runs_without_a_score_are_refused(tmp_path, capsys, printed):
     table, planned = pd.read_csv(every), pd.read_csv(csv)
     failed = table.index[(table["model"] == "m03") & (table["accuracy"] == 0)][:15]
     first = planned.loc[planned["task"].isin(table.loc[failed, "task"]), "task"].iloc[0]
-    said = f"15 of them have no score in the table, first prompt '{first}' and model 'm03'; write the score of a failed run"
+    said = f"15 of them have no score in the table, first prompt '{first}' and model 'm03'; write"
     question = ["--candidate", "m03", "--baseline", "m02", "--margin", "0.5"]
     lost = tmp_path / "lost.csv"
     # A run that failed before it succeeded.
