@@ -116,7 +116,6 @@ derived, -means: | Comparisons are those of the {g.outcome_kind} on a prompt: {w
 clusters: {dependence_of_clusters} |
 always: {modelled}
 always: {grades_and_judges}
-always: {more_runs} |
 judge, -intervals: {verdicts} are used; see .judge. | {verdicts} are used in the estimate.
 judge, intervals: {verdicts} are used; see .judge. | {verdicts}, {unlabelled} of them without a human label, are used.
   The variances of the scores are on average {gain}.

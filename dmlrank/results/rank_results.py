@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -96,7 +96,6 @@ if TYPE_CHECKING:
     from ..planning.plan import Plan
     from .annotators import AnnotatorReport
     from .fragility import FragilityResults
-    from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
     from .joint_estimates import StyleResults
     from .judges import GradeReport, JudgeReport
@@ -708,14 +707,10 @@ class RankResults(Summarised):
         from .sensitivity_results import analyse_sensitivity, score_bounds
 
         with one_thread(), self._computing():
+            if (gamma if self.estimates.are_means else score_range) is not None:
+                raise OptionError("gamma= is about votes, and score_range= is about means of scores; leave it out")
             if self.estimates.are_means:
-                if gamma is not None:
-                    raise OptionError(
-                        "gamma= is about votes, and these are means of scores, with bounds by score_range="
-                    )
                 return score_bounds(self.estimates, self._fit, self.simultaneous, hypothesis, score_range)
-            if score_range is not None:
-                raise OptionError("score_range= is about means of scores, and these are scores of votes; leave it out")
             gammas = (1, 1.1, 1.25, 1.5, 2) if gamma is None else gamma
             return analyse_sensitivity(self.estimates, self._fit, self.simultaneous, hypothesis, gammas)
 
@@ -810,18 +805,12 @@ class RankResults(Summarised):
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
 
-    @overload
-    def by(self, column_or_formula: str, /, *, progress: bool | Report = False) -> Any: ...
-
-    @overload
-    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> GroupResults[RankResults]: ...
-
     @Needs(
         models="gives scores of models by group",
         one_look="tests across groups hold for one look only; res.by(...)[name].sequential(...) is the view of a group",
         data=True,
     )
-    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> GroupResults[RankResults] | Projection:
+    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> Any:
         """Return scores in every group of prompts from this fit, or their projection on functions of the prompt.
 
         The scores of group g are theta_g = E[F(mu(X)) | G = g]. They are computed without training from phi_raw, the

@@ -336,7 +336,7 @@ def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path,
     assert words in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
     assert main(["fit", FORMULA, str(tmp_path / "empty")]) == 1
-    assert "is a folder without parquet files; give a folder with" in capsys.readouterr().err
+    assert "is a folder without parquet files" in capsys.readouterr().err
 
 
 # --- files that are written, and how a command ends -------------------------------------------------------------------

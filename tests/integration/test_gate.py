@@ -377,7 +377,7 @@ def test_commas_that_may_be_decimal_or_thousands_are_named(cells, tmp_path, caps
     first, second = cells.split(";")
     path.write_text(f"prompt;model;score\n1;a;{first}\n1;b;{second}\n2;a;{second}\n2;b;{first}\n", encoding="utf-8")
     assert main(["fit", "score ~ 1 | model", str(path), "--context", "prompt"]) == 1
-    assert "may be a number with a decimal comma, or thousands" in capsys.readouterr().err
+    assert "may have a decimal comma, or thousands" in capsys.readouterr().err
 
 
 def test_comparisons_of_scores_say_where_a_model_has_none(tmp_path, run, table):

@@ -1,5 +1,7 @@
 """Files of benchmark scores on the command line: the results are those of ``pairs_from_scores`` in Python."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,7 +33,7 @@ def long(wide):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--scores", "task", "model"], "give the columns of the prompt, the model and the score"),
+        (["--scores", "task", "model"], "give those of prompt, model and score"),
         (["--scores", "task", "model", "acc"], "there is no column 'acc'"),
         (["--scores", "task"], "left out: 'topic' (it holds '"),
         (["--scores", "nowhere"], "no column 'nowhere'"),
@@ -61,4 +63,4 @@ def test_options_of_scores_need_scores(long, capsys, tmp_path):
     assert "lower_is_better=True is for means of a table of scores" in capsys.readouterr().err
     for words in (["--context", "task"], ["--set", "margin=0.1"]):
         assert main(["compare", "a.json", "b.json", *words]) == 1
-        assert f"{words[0]} is an option of a fit" in capsys.readouterr().err
+        assert re.search("--context is an option of a fit|--set knows no option", capsys.readouterr().err)
