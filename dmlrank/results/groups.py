@@ -357,13 +357,9 @@ class GroupResults(JointBoards, Generic[Result]):
         notes.append(f"Groups: {', '.join(sizes)}.")
         if reasons := "; ".join(f"{name} ({reason})" for name, reason in self.left_out):
             notes.append(f"These groups have no scores: {reasons}.")
-        notes += [
-            phrases.as_sentence(self.joint.covariance.note),
-            *phrases.few_votes_note(fit),
-            *phrases.doubt_note(fit),
-        ]
-        texts, columns = tuple(filter(None, notes)), tuple((head, 1) for head in heads)
-        table = Summary(f"Scores by {self.variable}", header, columns, rows, texts)
+        notes += [phrases.as_sentence(self.joint.covariance.note), *phrases.few_votes_note(fit)]
+        texts = tuple(filter(None, [*notes, *phrases.doubt_note(fit)]))
+        table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, texts)
         return table.with_notes(shown.note("Tests and adjusted p-values"))
 
     def plot(
