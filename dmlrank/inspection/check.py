@@ -48,15 +48,13 @@ _ON_PAGE_ONLY = ("pairs", "features")
 class Check(Summarised):
     """Result of :func:`dmlrank.check`; printing it shows a page.
 
-    Each frame is indexed by what its rows are about. Frames that have nothing to say of the data are empty: those of
-    votes where the data are scores, those of display order where there is none.
+    Each frame is indexed by what its rows are about. Frames that have nothing to say of the data are empty.
 
     Attributes
     ----------
     problems : DataFrame
-        A row per problem of a fit, the gravest first: its ``severity``, "error" where a fit would end with an error and
-        "warning" elsewhere; ``where``, the frame that has more on it, or an empty text; what was ``found``; and
-        ``advice``.
+        A row per problem of a fit, the gravest first: ``severity`` ("error" where a fit would end with an error, or
+        "warning"), ``where`` (the frame that has more on it), what was ``found``, and ``advice``.
     options : DataFrame
         By option: the ``value`` that a fit would use, and the ``reason`` where it was chosen.
     counts : DataFrame
@@ -66,24 +64,21 @@ class Check(Summarised):
     features : DataFrame
         The names of the features, as index.
     columns : DataFrame
-        By column of the data with something to say: rows in which a needed value is ``missing``, and ``repeats``:
-        prompts that repeat another prompt's value although these differ between nearly all prompts.
+        By column: rows in which a needed value is ``missing``, and ``repeats``: prompts that repeat another prompt's
+        value although these differ between nearly all prompts.
     models : DataFrame
-        By model, of votes: ``comparisons votes opponents share_first win_share component``. Opponents are those on the
-        graph, ``win_share`` counts a tie as one half, components are numbered from the largest on. Of scores:
-        ``prompts`` with a score, prompts where it is ``missing``, ``scores`` (runs with one), ``lost_runs`` (without
-        one, where there are several; also those without a row), the ``mean`` over prompts, or over tasks that all count
-        the same, and ``errors`` (rows without a score that name an error, in a column of this name).
+        By model, of votes: ``comparisons votes opponents share_first win_share component``; ``win_share`` counts a tie
+        as one half, components are numbered from the largest on. Of scores: ``prompts`` with a score, prompts where it
+        is ``missing``, ``scores`` (runs with one), ``lost_runs``, the ``mean``, and ``errors`` (rows without a score
+        that name an error).
     tasks : DataFrame
         By model and task: the columns of ``models`` for scores, where these have a column ``task``.
     pairs : DataFrame
-        By unordered pair, ``first`` and ``second``: labelled ``contexts``, those ``shown_first`` and ``shown_second``
-        with ``first`` there, ``votes``, ``share_first``, the ``win_share`` of ``first``, and whether a fit would have
-        the pair ``compared``.
+        By unordered pair: labelled ``contexts``, those with ``first`` ``shown_first`` and ``shown_second``, ``votes``,
+        ``share_first``, the ``win_share`` of ``first``, and whether a fit would have the pair ``compared``.
     settings : DataFrame
-        By ``position_bias min_labels edge_weights``: ``pairs`` compared, their ``votes``, the ``share`` of all votes,
-        ``least_share`` (the smallest share of a model's votes that is used), ``se_median`` and ``se_largest`` over the
-        models (standard errors relative to maximum likelihood), and whether they are the ``chosen`` ones.
+        By ``position_bias min_labels edge_weights``: ``pairs`` compared, their ``votes`` and ``share``, ``least_share``
+        (of a model's votes), ``se_median`` and ``se_largest`` (relative to maximum likelihood), and whether ``chosen``.
     order : DataFrame
         By test of display order: ``value``, ``std_error``, ``df`` and ``p_value``.
     clusters : DataFrame

@@ -253,10 +253,7 @@ _PROMISES, _DATA, _METHOD, _ASSUMED, _FIGURES, _MORE, _SHORT = _LATER
 # The topics of each paragraph below a summary; warnings stand before the last paragraph.
 _PARAGRAPHS = ((FIRST, _NONE, _WARNINGS), (PART, _STYLE, _DATA, _FIGURES), (SCORES, _COLUMNS, _PROMISES, _MORE))
 # The sections of explain(), and of a page below "How to read this page", in their order.
-_SECTIONS = (
-    (SCORES, _DEPEND, _COLUMNS, _STYLE, FIRST, _NONE, _PROMISES, PART, _DATA),
-    (_METHOD, _ASSUMED, _FIGURES),
-)
+_SECTIONS = (SCORES, _DEPEND, _COLUMNS, _STYLE, FIRST, _NONE, _PROMISES, PART, _DATA, _METHOD, _ASSUMED, _FIGURES)
 
 
 def short_facts(subject: Subject, *topics: str) -> list[str]:
@@ -287,12 +284,9 @@ def short_note(results: Estimates, level: SummaryLevel) -> list[str]:
     return [*long_facts(subject, SCORES), *short_facts(subject, _NONE, _PROMISES, _SHORT)]
 
 
-def explanations(
-    subject: Subject, remarks: Sequence[tuple[str, Sequence[str]]] = ()
-) -> list[tuple[str, Sequence[str]]]:
-    """Return titles and paragraphs of the sections on a fit; ``remarks`` stand before the diagnostics."""
-    for_all, for_some = ([(topic, long_facts(subject, topic)) for topic in topics] for topics in _SECTIONS)
-    sections: list[tuple[str, Sequence[str]]] = [*for_all, *for_some[:-1], *remarks, for_some[-1]]
+def explanations(subject: Subject) -> list[tuple[str, list[str]]]:
+    """Return titles and paragraphs of the sections on a fit."""
+    sections = [(topic, long_facts(subject, topic)) for topic in _SECTIONS]
     return [(title, texts) for title, texts in sections if texts]
 
 

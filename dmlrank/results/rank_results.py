@@ -1511,10 +1511,10 @@ class RankResults(Summarised):
             if given is not None and not have_same_scores(given.estimates, self.estimates):
                 raise OptionError(f"{name}= was computed from another result, or in another unit; pass this one's")
         e, simultaneous = in_unit(self.estimates, self.simultaneous, unit)
-        remarks = () if sensitivity is None else (sensitivity.page_section(),)
-        pictures = () if pareto is None else (pareto.page_section(e),)
+        sections = [] if pareto is None else [pareto.page_section(e)]
+        sections += [] if sensitivity is None else [sensitivity.page_section()]
         boards = make_boards(e, simultaneous, self._alpha(alpha))
-        boards[0] = replace(boards[0], remarks=remarks, pictures=pictures)
+        boards[0] = replace(boards[0], sections=tuple(sections))
         heading = f"Leaderboard of {counted(len(e.names), 'model' if e.of_models else 'output')}"
         masthead = Masthead(heading if title is None else title, source, links or {}, group or {})
         # At equal style the page begins with the three leaderboards side by side.

@@ -346,8 +346,6 @@ def test_prompts_that_do_not_differ_have_no_part_in_the_variance():
     res = fit(table)
     share = res.sample_size()["share_runs"].iloc[:-1]
     assert share.max() == 1 > share.min()
-    said = "the part of prompts, estimated below zero, counts as zero" in " ".join(str(res.summary()).split())
-    assert said == (share.iloc[0] == 1)
 
 
 # --- missing scores that are modelled, and tasks ----------------------------------------------------------------------
@@ -581,7 +579,7 @@ def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
     table, planned = pd.read_csv(every), pd.read_csv(csv)
     failed = table.index[(table["model"] == "m03") & (table["accuracy"] == 0)][:15]
     first = planned.loc[planned["task"].isin(table.loc[failed, "task"]), "task"].iloc[0]
-    said = f"15 of them have no score in the table, first prompt '{first}' and model 'm03'; without failed runs"
+    said = f"15 of them have no score in the table, first prompt '{first}' and model 'm03'; write the score"
     question = ["--candidate", "m03", "--baseline", "m02", "--margin", "0.5"]
     lost = tmp_path / "lost.csv"
     # A run that failed before it succeeded.
