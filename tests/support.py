@@ -4,6 +4,8 @@ import importlib
 import importlib.util
 import pathlib
 import sys
+import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ import pytest
 from scipy.stats import norm
 
 from dmlrank.cli.read_files import ColumnRoles, read_frames
+from dmlrank.exceptions import DmlrankWarning
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 
@@ -47,6 +50,20 @@ def optional(name):
 def needs(name):
     """Return a mark that skips a test, or one set of its parameters, where a library of the extras is not installed."""
     return pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed")
+
+
+@contextmanager
+def quiet():
+    """No warning of dmlrank is shown, or is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DmlrankWarning)
+        yield
+
+
+def two_of(rng, k, n):
+    """Pairs of different ones of k models, drawn at random: the places of the first, (n,), and of the second."""
+    first = rng.integers(k, size=n)
+    return first, (first + rng.integers(1, k, size=n)) % k
 
 
 def without_order(mu):
@@ -150,6 +167,13 @@ def rows_of(columns, names=None):
     names = names or [f"m{j}" for j in range(k)]
     table = pd.DataFrame({"prompt": np.repeat(np.arange(n), k), "model": np.tile(names, n)})
     return table.assign(**{name: np.asarray(values, dtype=float).ravel() for name, values in columns.items()})
+
+
+def drawn_scores(scores, is_drawn, models, **columns):
+    """A table with a row per prompt and model from the scores, (n, k), that were drawn, and other columns of cells."""
+    prompt, model = np.nonzero(is_drawn)
+    table = pd.DataFrame({"prompt": prompt, "model": models[model], "score": scores[is_drawn]})
+    return table.assign(**{name: values[is_drawn] for name, values in columns.items()})
 
 
 def table_of_releases(prompts, difference, rng):

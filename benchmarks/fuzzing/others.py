@@ -173,7 +173,7 @@ def helpers(rng: Generator, watch: Watch, folder: str) -> None:
     else:
         planning, functions = dr.planning, [dr.RandomSearch, dr.EqualStyle, dr.data.style_columns]
         functions += [planning.mixture_propensity, planning.repeated_propensity]
-        functions += [dr.datasets.simulate_arena, dr.datasets.simulate_bt, dr.datasets.simulate_ties]
+        functions += [dr.datasets.simulate_arena, dr.datasets.Bt, dr.datasets.Ties]
         _with_odd_arguments(rng, watch, choice(rng, functions))
 
 

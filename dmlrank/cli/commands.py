@@ -181,8 +181,8 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
 
 def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
-    from ..planning.criteria import Limits
-    from ..planning.plan_options import check_positive
+    from ..planning.criteria import check_positive
+    from ..planning.problem import Limits
 
     _check_outputs(given, "plan")
     limits = [field.name for field in fields(Limits) if field.name != "budget"]

@@ -153,9 +153,10 @@ class BoundInputs:
         """
         if not self.voting.shares_rates:
             by_row = np.argsort(part.place, kind="stable")
-            return self.voting.rates.table(part.contexts[by_row]), part.place[by_row], np.argsort(by_row)
+            rates = np.minimum(self.voting.rates.table(part.contexts[by_row]), 1.0)
+            return rates, part.place[by_row], np.argsort(by_row)
         row, representative, place = np.unique(part.place, return_index=True, return_inverse=True)
-        return self.voting.rates.table(part.contexts[representative]), row, place.reshape(-1)
+        return np.minimum(self.voting.rates.table(part.contexts[representative]), 1.0), row, place.reshape(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

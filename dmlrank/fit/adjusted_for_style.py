@@ -59,7 +59,7 @@ def equal_style_terms(
         fold=fold[context],
     )
     stages = fit_style_stages(rows, link, data.x, fold=fold, seed_order=data.seed_order)
-    weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
+    weight = units.weights(data)
     return EqualStyleTerms.of(link, stages, rows, units.blocks, weight / weight.mean())
 
 

@@ -35,8 +35,8 @@ from ..exceptions import (
     listed,
 )
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Custom, Functional, functional_from, kind_of
+from ..functionals.custom import examine, looks_at
 from ..functionals.linear_scores import Linearised, curvature_bias
-from ..functionals.trial import examine, looks_at
 from ..nuisance.propensity_model.supplied import is_plan
 from ..options import Options, in_its_place
 from .estimators import estimator_named, estimator_of
@@ -70,9 +70,8 @@ def unlabelled_pairs(data: PreferenceData, apart: BoolArray | None) -> BoolArray
 def find_extrapolation(data: PreferenceData, setup: Setup, options: Options, min_labels: int) -> Extrapolation:
     """Count the pairs without a label that the functional uses, with a warning where there are any.
 
-    The learner's prediction for such a pair enters the scores. No label corrects the prediction, and no standard error
-    includes its error. With supplied propensities of all pairs (an array, a function, a plan) no pair is extrapolated:
-    a pair without a label might have had one, so that the bias correction is right on average.
+    No label corrects the learner's prediction for such a pair, and no standard error includes its error. With supplied
+    propensities of all pairs no pair is extrapolated: one without a label might have had one.
     """
     graph, functional = setup.graph, setup.functional
     pairs = graph.edges & unlabelled_pairs(data, functional.apart)
@@ -103,8 +102,7 @@ def find_extrapolation(data: PreferenceData, setup: Setup, options: Options, min
 def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, object] | None:
     """Return changes of options that make a connected graph of the pairs with labels; None where no change does.
 
-    The changes are tried in this order: a smaller ``min_labels`` (5), the labels of both display orders together, and
-    both orders together with ever smaller ``min_labels`` down to 1.
+    Tried are a smaller ``min_labels`` (5), both display orders together, and these with ever smaller ``min_labels``.
     """
     rule, counts = PairRule(data.ordered, min_labels), data.pair_counts()
     with_order = [rule, *rule.looser(False)[:1]] if data.ordered else [rule]
@@ -221,13 +219,8 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
     if isinstance(graph, Graph):
         edges = graph.edges
     else:
-        try:
+        with failing_as(OptionTypeError, "pairs=Pairs(graph=...): reading an array", ValueError):
             edges = np.asarray(align_pairs_by_name(graph, data.items, name="graph"))
-        except ValueError as error:
-            if isinstance(error, DmlrankError):
-                raise
-            # Rows of different lengths are no array. The empty array has a wrong shape, which is an error below.
-            edges = np.empty(0, dtype=bool)
     return graph_from_array(edges, data.n_items, option="pairs=Pairs(graph=...)", words="'observed', 'complete'")
 
 
@@ -326,17 +319,18 @@ def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, w
     return Graph(cast(NDArray[np.bool_], edges))
 
 
-def category_weights_from(weights: object, n_categories: int, *, numbers: str, counted: str) -> CategoryWeights:
+def category_weights_from(option: object, n_categories: int | None = None) -> CategoryWeights:
     """Return category weights that a user gave as an object or as numbers."""
+    weights = option
     if not isinstance(weights, CategoryWeights):
-        advice = f"; allowed: 'half', 'paper', CategoryWeights, or two sequences with {numbers}"
+        advice = "; allowed: 'half', 'paper', CategoryWeights, or two sequences with one number per category"
         with failing_as(OptionTypeError, "category_weights: reading two sequences", (TypeError, ValueError), advice):
             first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
             weights = CategoryWeights(tuple(first), tuple(second))
-    if weights.n_categories != n_categories:
+    if n_categories is not None and weights.n_categories != n_categories:
         raise OptionError(
-            f"category_weights has {weights.n_categories} categories, {counted}; give {n_categories} numbers for each "
-            f"of the two models"
+            f"category_weights has {weights.n_categories} categories, and the outcomes have {n_categories}; give "
+            f"{n_categories} numbers for each of the two models"
         )
     return weights
 
@@ -346,12 +340,7 @@ def _category_weights(option: object, data: PreferenceData, functional: Function
     if isinstance(option, str):
         asked = CategoryWeights.for_categories(data.categories, option)
     else:
-        asked = category_weights_from(
-            option,
-            data.n_categories,
-            numbers=f"one number per category {data.categories}",
-            counted=f"the data have {data.n_categories}: {data.categories}",
-        )
+        asked = category_weights_from(option, data.n_categories)
     own = None if functional is None else functional.weights
     if functional is None or own is None:
         return asked
@@ -397,7 +386,6 @@ def _edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> F
 class OrderChoice:
     """The choices which pairs are compared: whether display order matters, and how many labels a pair needs.
 
-    reason: Reason of the choice of order; empty where the caller chose.
     may_be_ignored: Whether ``position_bias=False`` is possible without a change of the other options.
     lost_with_ten: Share of the votes that ``min_labels=10`` would leave out, where ``"auto"`` chose 1 instead.
     """
@@ -441,11 +429,10 @@ def choose_pairs(votes: PreferenceData, options: Options) -> OrderChoice:
 def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> OrderChoice:
     """Choose whether order matters: as the caller says, or with ``"auto"`` by counts of labels and other options."""
     weights, propensity = options.pairs.category_weights, options.propensity
-    if not isinstance(weights, str | CategoryWeights):
+    if not isinstance(weights, str):
         # Weights that cannot be read are refused where the functional is bound.
-        with suppress(TypeError, ValueError, DmlrankError):
-            first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
-            weights = CategoryWeights(tuple(first), tuple(second))
+        with suppress(DmlrankError):
+            weights = category_weights_from(weights)
     if isinstance(propensity, str):
         is_of_ordered_pairs = propensity not in ("estimate", "marginal") and one_sided(propensity) is None
     else:
@@ -500,12 +487,9 @@ def votes_left_out(
 ) -> DmlrankWarning | None:
     """Return a warning that counts and names the votes that are left out; None where there is nothing to say.
 
-    There is where rows compare a model with itself, where models are left out that the caller did not give up, and
-    where more than 5 % of all votes, or more than 20 % of a model's votes, are on pairs that are not compared. Where
-    pairs have too few labels, the sentence recommends the first looser rule for compared pairs that uses most votes.
-    It also says that pairs with few labels count, where ``min_labels="auto"`` decided so.
-
-    ``read`` are the votes on all models, ``data`` those on ranked models, and ``compared`` the pairs that count.
+    There is where rows compare a model with itself, where models are left out that the caller did not give up, where
+    more than 5 % of all votes, or more than 20 % of a model's, are on pairs that are not compared, and where pairs with
+    few labels count because ``min_labels="auto"`` decided so. ``read`` are the votes on all models.
     """
     counts = VoteCounts.of(data.pair_votes(), compared)
     dropped = [name for name in read.items if name not in data.items]
@@ -581,11 +565,9 @@ def _of_thin_pairs(
 class MeanTarget(NamedTuple):
     """The scores of mean preferences, as a target of the one-step estimator.
 
-    score: F(t+) - b + J(t+) (mu - t), in the words of :mod:`dmlrank.fit.method`.
+    score: F(t+) - b + J(t+) (mu - t), in the words of :mod:`dmlrank.fit.method`; ``floored`` is t+.
     plugin (d,): The functional at the mean of mu, without bias correction.
-    floored: t+, the mean preferences at which the functional is evaluated.
-    bias (d,): b, the estimated second-order bias: the functional is curved, and the mean preferences are estimated with
-        error. Zero where it cannot be computed.
+    bias (d,): b, zero where it cannot be computed.
     """
 
     score: Linearised

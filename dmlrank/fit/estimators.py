@@ -28,8 +28,7 @@ class Estimator:
 
     name: The word of ``estimator=``.
     has_first_stages: Whether the estimator learns mu and pi; without them it uses the votes, or scores, alone.
-    why_no_intervals: Why the estimates have no confidence intervals, and the call of ``update`` that gives a result
-        with intervals; empty where the estimates have intervals.
+    why_no_intervals: Why there are no confidence intervals, and the call of ``update`` that gives some; else empty.
     is_debiased: Whether the bias of the mean of F(mu) is corrected by the residuals of the labels.
     assumes_bradley_terry: Whether a Bradley-Terry model is assumed; its scores are then the only ones.
     needs_all_propensities: Whether the propensities of unlabelled pairs are needed, too.
@@ -37,10 +36,8 @@ class Estimator:
     uses_features: Whether the estimate depends on the features of the formula; of means, only missing scores do.
     why_not_by_group: Why the estimator gives no scores by group or projection; empty where it does.
     plan_estimator: The estimator for which further labels are planned.
-    why_bradley_terry: Subject and verb of the error "... Bradley-Terry scores only" about any other functional.
-    why_unused: The error about an option that the estimator does not use, with ``{option}``, its name, and ``{given}``,
-        how it was given.
-    why_unused_by_option: Other errors of this kind, by the name of the option.
+    why_unused: Why the estimator does not use an option.
+    why_unused_by_option: Other reasons, by the name of the option.
     """
 
     name: str
@@ -53,7 +50,6 @@ class Estimator:
     uses_features: bool = True
     why_not_by_group: str = ""
     plan_estimator: str = "debiased"
-    why_bradley_terry: str = ""
     why_unused: str = ""
     why_unused_by_option: tuple[tuple[str, str], ...] = ()
 
@@ -83,17 +79,19 @@ class Estimator:
         is_default = isinstance(functional, str) and functional in ("auto", "borda")
         if self.assumes_bradley_terry and not is_default and not _is_bradley_terry(functional):
             raise OptionError(
-                f"functional={functional!r} was given with estimator={self.name!r}: {self.why_bradley_terry} "
-                f"Bradley-Terry scores only; use functional='bt', or estimator='debiased', which estimates every "
-                f"functional"
+                f"functional={functional!r} was given with estimator={self.name!r}, which has Bradley-Terry scores "
+                f"only; use functional='bt', or estimator='debiased', which estimates every functional"
             )
         for name, value in single.items():
             if self.name not in OPTIONS[name].used_by and not OPTIONS[name].is_default(value):
                 value_text = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
-                why_unused = dict(self.why_unused_by_option).get(name, self.why_unused)
-                if OPTIONS[name].used_by == ("means",):
-                    why_unused = "{option}= is for means of a table of scores (functional='mean'); leave it out"
-                raise OptionError(why_unused.format(option=name, given=in_its_place(name, value_text)))
+                if OPTIONS[name].used_by == (MEANS.name,):
+                    raise OptionError(f"{name}= is for means of a table of scores (functional='mean'); leave it out")
+                beside = "a functional of scores" if self is MEANS else f"estimator={self.name!r}"
+                reason = dict(self.why_unused_by_option).get(name, self.why_unused)
+                other = ", or use estimator='debiased'" if self.has_first_stages else ""
+                shown_value = in_its_place(name, value_text)
+                raise OptionError(f"{shown_value} was given with {beside}: {reason}; leave {name} out{other}")
 
     def functional(self, option: T) -> T | str:
         """Return the functional that is estimated in a fit with ``functional=option``.
@@ -127,8 +125,7 @@ PLUGIN = Estimator(
     why_no_intervals="the plug-in estimate is not debiased, so that standard errors would leave out the learner's "
     "error; update(estimator='debiased') has intervals",
     is_debiased=False,
-    why_unused="{given} was given with estimator='plugin': the adjustment is a one-step estimate, which "
-    "corrects the learner's error by the labels; leave {option} out, or use estimator='debiased'",
+    why_unused="the adjustment is a one-step estimate, which corrects the learner's error by the labels",
 )
 BT_RESTRICTED = Estimator(
     "bt_restricted",
@@ -136,21 +133,10 @@ BT_RESTRICTED = Estimator(
     needs_all_propensities=True,
     label_suffix="Bradley-Terry assumed",
     plan_estimator="bt_restricted",
-    why_bradley_terry="the restricted estimator has",
-    why_unused="{given} was given with estimator='bt_restricted': the restricted estimator is a sum over human "
-    "labels and cannot use verdicts; leave {option} out, or use estimator='debiased'",
+    why_unused="this estimator is a sum over human labels and cannot use verdicts",
     why_unused_by_option=(
-        (
-            "adjust",
-            "{given} was given with estimator='bt_restricted': the restricted estimator has no slopes on "
-            "style; leave {option} out, or use estimator='debiased'",
-        ),
-        (
-            "average",
-            "{given} was given with estimator='bt_restricted': the restricted estimator assumes the "
-            "Bradley-Terry model for every prompt, and the model then does not hold for preferences averaged over "
-            "prompts; leave {option} out, or use estimator='debiased'",
-        ),
+        ("adjust", "this estimator has no slopes on style"),
+        ("average", "a Bradley-Terry model of every prompt does not hold for preferences averaged over prompts"),
     ),
 )
 BT_MLE = Estimator(
@@ -160,9 +146,7 @@ BT_MLE = Estimator(
     label_suffix="maximum likelihood",
     uses_features=False,
     why_not_by_group="maximum likelihood scores are not means over prompts, so that they cannot be divided by group",
-    why_bradley_terry="maximum likelihood estimates",
-    why_unused="{given} was given with estimator='bt_mle': this estimator has no first stages and counts "
-    "every vote, so that {option} is not used; leave {option} out",
+    why_unused="this estimator has no first stages and counts every vote",
 )
 
 BT_CONTEXTUAL = Estimator(
@@ -170,9 +154,7 @@ BT_CONTEXTUAL = Estimator(
     has_first_stages=False,
     assumes_bradley_terry=True,
     label_suffix="contextual, maximum likelihood",
-    why_bradley_terry="the contextual model has",
-    why_unused="{given} was given with estimator='bt_contextual': this estimator has no first stages, counts "
-    "every vote and averages over all prompts, so that {option} is not used; leave {option} out",
+    why_unused="this estimator has no first stages, counts every vote and averages over all prompts",
 )
 
 # What estimates functional="mean" of scores; no word of the option estimator=.
@@ -180,8 +162,7 @@ MEANS = Estimator(
     "means",
     has_first_stages=False,
     uses_features=False,
-    why_unused="{given} was given with a functional of scores: means of scores have no first stages and compare no "
-    "pairs, so that {option} is not used; leave {option} out",
+    why_unused="means of scores have no first stages and compare no pairs",
 )
 
 _ALL = (DEBIASED, PLUGIN, BT_RESTRICTED, BT_MLE, BT_CONTEXTUAL, MEANS)

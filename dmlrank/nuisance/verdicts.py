@@ -34,9 +34,8 @@ _SMALLEST = 1e-3
 
 
 class JudgeRatings(NamedTuple):
-    """The verdicts of one judge, one row for each verdict.
+    """The verdicts of one judge, one row for each verdict, with the items in the order in which they were shown.
 
-    context, first, second (r,): Context of each verdict, and the items in the order in which the judge was shown them.
     values (r, 5): Probabilities of the five meanings of a label, which are ``dmlrank.data.outcomes.MEANINGS``: first
         wins, second wins, and three kinds of ties.
     """
@@ -136,7 +135,6 @@ def _from_rows(
 class Verdicts:
     """The verdicts of J judges on judged cells, which are sorted by context, first item and second item.
 
-    names: Names of the judges.
     cells: The judged cells, r of them. ``y`` is the mean of the verdicts as probabilities of the human categories.
         Where display order does not matter, ``flipped`` says whether the judges were shown the pair in the other order.
     features (r, q): The verdicts as features of a learner, in the order in which the pair was shown.
@@ -217,9 +215,7 @@ class _JudgedCells(NamedTuple):
     """The verdicts of one judge, averaged by cell.
 
     cells (r, 3): Context and items of the judged cells, sorted.
-    flipped (r,): Whether the pair was shown in the other order.
     values (r, 5): Mean verdicts, in the order in which the pair was shown.
-    both_orders: Number of pairs judged in both display orders, and how many of these had the same winner in both.
     """
 
     cells: IntArray
@@ -350,9 +346,7 @@ class Recalibration:
     """A multinomial regression that recalibrates probabilities by features.
 
     stretch: The log-odds of the probabilities are multiplied by one plus this number.
-    level (C,): Intercepts of the categories.
-    slope (q, C): Coefficients of the standardised features.
-    centre, scale (q,): Means and standard deviations that standardise the features.
+    slope (q, C): Coefficients of the features, standardised by ``centre`` and ``scale``, (q,).
 
     References
     ----------
@@ -409,9 +403,8 @@ class _RecalibrationLikelihood(PenalisedLikelihood[Recalibration]):
 def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -> tuple[Recalibration | None, ...]:
     """Fit one recalibration per fold on the other folds, with the ridge that has the smallest held-out log-loss.
 
-    The result is None for every fold if no ridge lowers the held-out log-loss of the base. The regression has few
-    coefficients and is fitted on predictions that are already out of fold, as in the short-stacking of Ahrens et al.
-    (2025). Therefore mu is not fitted again within the training set of each fold.
+    The result is None for every fold if no ridge lowers the held-out log-loss of the base. Predictions are out of fold
+    already (short-stacking of Ahrens et al., 2025): mu is not fitted again within the training set of each fold.
     """
     no_recalibration: tuple[Recalibration | None, ...] = (None,) * n_folds
     varying = rows.features.std(axis=0) > 1e-9 if len(rows.features) else np.zeros(0, dtype=bool)

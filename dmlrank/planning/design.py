@@ -22,17 +22,10 @@ from ..functionals import Borda, CategoryWeights, Functional
 from ..functionals.linear_scores import MeanScore
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
-from .criteria import Goal, Limits
+from .criteria import Goal, mu_array, read_category_weights, read_graph, read_names, rows_of_samples, vote_problem
 from .from_fit import design_table
 from .plan import Plan, specify
-from .plan_options import (
-    mu_array,
-    read_category_weights,
-    read_graph,
-    read_names,
-    rows_of_samples,
-    vote_problem,
-)
+from .problem import Limits
 
 # The options of a plan of labels alone.
 _OF_VOTES = ("estimator", "position_bias", "category_weights", "graph", "edge_weights", "weights", "floor")
@@ -68,9 +61,8 @@ def design(
 ) -> Plan:
     """Choose which pairs to label on which prompts, so that a budget leads to the most precise scores.
 
-    Labels of one prompt are assumed to be independent given x, the features of the prompt. Where one annotator labels
-    several pairs of a prompt, or x leaves out features on which the labels depend, standard errors may be larger than
-    predicted.
+    Labels of one prompt are assumed to be independent given its features x; where they are not, as where one annotator
+    labels several pairs of it, standard errors may be larger than predicted.
 
     The covariance of the debiased estimator is known before there is any label, for any propensities pi of labelling a
     pair: n Cov = Cov F(mu(X)) + E sum_jk M_jk / pi_jk. Here F is the functional, which turns the probabilities mu(X) of
@@ -147,14 +139,6 @@ def design(
     -------
     Plan
         The optimal propensities, their cost and the precision that they lead to.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If an option cannot be used. Where ``min_propensity`` on every pair costs more than the budget, the message says
-        the smallest budget that is enough.
-    NuisanceError
-        If ``mu`` does not hold probabilities.
 
     References
     ----------

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS, FloatArray, IntArray
 from ..exceptions import OptionError, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
 from ..functionals import BradleyTerry
@@ -70,7 +69,7 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
 def _rows_of(solution: Solution, targets: Targets, places: Sequence[int], alpha: float) -> Iterator[tuple[str, ...]]:
     """Yield some rows of the table of predicted precision of combinations of scores."""
     frame, names = precision_of(solution, targets, alpha, "max-t"), solution.problem.names
-    candidate, digits = solution.goal.candidate, _digits(solution, frame["std_error"].to_numpy())
+    candidate, digits = solution.problem.candidate, _digits(solution, frame["std_error"].to_numpy())
     for j in places:
         figures = frame[["score", "std_error", "uniform_std_error", "width"]].iloc[j]
         score, *errors = (fixed_text(number, digits) for number in figures)
@@ -151,8 +150,7 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
     closest = int(np.argmax(np.where(is_open, z, 0)))
     pair = f"({problem.models[first[closest]]!r}, {problem.models[second[closest]]!r})"
     # A random sample of the rows says about as much, and takes little time.
-    sample = problem.sample() or problem
-    limits = replace(solution.limits, budget=solution.budget * sample.total_cost / problem.total_cost)
+    sample, limits = problem.in_sample(solution.limits)
     for call, asked, critical in (("top=1", rivals, of_one), (f"contrasts={pair}", np.array([closest]), of_pairs)):
         if len(asked) and goal.criterion == "A":
             plan = solve(Solution, sample, replace(goal, rows=rows[asked]), limits, certify=False)
@@ -190,7 +188,7 @@ def _differences_found(solution: Solution, alpha: float) -> str:
             f"right ({tests}){wanted}."
         )
     if is_equal.any():
-        known = "assumed to be" if goal.candidate else "estimated as"
+        known = "assumed to be" if problem.candidate else "estimated as"
         sentences.append(
             f"{start}, a difference that is {known} zero is found with power {POWER:.2f} if it is {at_least}."
         )
@@ -205,7 +203,7 @@ def _all_at_once(
     names, scores, is_first = problem.names, goal.merit, goal.top == 1
     rows = rows * np.sign(rows @ scores)[:, None]
     if is_first:
-        placed = np.flatnonzero(~goal.aside)
+        placed = np.setdiff1d(np.arange(len(scores)), goal.aside)
         best = placed[int(np.argmax(scores[placed]))]
         rows = np.eye(len(scores))[best] - np.eye(len(scores))[placed]
         labels = tuple(f"{names[best]} - {names[j]}" for j in placed)
@@ -238,16 +236,16 @@ def _all_at_once(
         return float(np.sqrt(multiple_for_all(leads, rows, covariance, critical, POWER)))
 
     # A random sample of the rows says about as much, and takes little time.
-    sample = problem.sample() or problem
-    share = sample.total_cost / problem.total_cost
-    start = share * solution.budget * relative_gap(solution) ** 2
-    enough, least = cheapest(solution, relative_gap, sample, start)
+    sample, limits = problem.in_sample(solution.limits)
+    start = replace(limits, budget=limits.budget * relative_gap(solution) ** 2)
+    enough, least = cheapest(replace(solution, problem=sample, limits=start), relative_gap)
     if least > 1:
         more = "" if is_added else f", about {int(np.ceil(problem.n_contexts * least**2)):,} like these"
         return at_once, (
             f"; all {problem.what} that these prompts allow are too few {aim}{most}, so more prompts are needed{more}"
         )
-    wanted = float(f"{np.ceil(sample.expected_number(enough.propensities) / share):.2g}")
+    number = sample.expected_number(enough.propensities) * solution.budget / limits.budget
+    wanted = float(f"{np.ceil(number):.2g}")
     return at_once, f"; {need} about {wanted:,.6g}{' further independent' * is_added} {problem.what}{most}"
 
 
@@ -276,7 +274,7 @@ def _rows_of_pairs(
 
 def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
     """Return the entries above the table."""
-    problem, goal, words = solution.problem, solution.goal, solution.problem.words(solution.goal)
+    problem, goal, words = solution.problem, solution.goal, solution.problem.words(solution.goal.earlier is not None)
     number = problem.expected_number(solution.propensities)
     kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[goal.criterion]
     criterion = f"{kind}, {'all scores' if goal.of_all_scores else counted(len(goal.targets[1]), 'contrast')}"
@@ -303,7 +301,7 @@ def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
 def _statements(solution: Solution, alpha: float) -> Iterator[str]:
     """Yield the notes below the table, the most important first."""
     problem, goal, cost, level = solution.problem, solution.goal, solution.expected_cost, f"{100 * (1 - alpha):g}%"
-    what, words = problem.what, problem.words(goal)
+    what, words = problem.what, problem.words(goal.earlier is not None)
     found = _nothing_found(solution, alpha) if goal.of_all_scores else _differences_found(solution, alpha)
     news = [*goal.remarks, found, _rounds_note(solution)]
     if goal.of_all_scores and found:
@@ -349,7 +347,7 @@ def _statements(solution: Solution, alpha: float) -> Iterator[str]:
 def thin_models(solution: Solution) -> tuple[str, ...]:
     """Return the models that a round of its own runs on too few prompts for a fit; none where it is for one of them."""
     problem, goal = solution.problem, solution.goal
-    if not problem.of_scores or problem.spent or goal.candidate or goal.of_all_scores:
+    if not problem.of_scores or problem.spent or problem.candidate or goal.of_all_scores:
         return ()
     is_thin = problem.expected_by_model(solution.propensities) < FEWEST_PROMPTS
     if (is_thin & (goal.targets[0] != 0).any(axis=0)).any():

@@ -63,9 +63,16 @@ from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
 from ..inference.score_limits import CombinedMeans
 from .cells import Computed, Propensities, cell_rates, propensity_table
-from .criteria import Goal, Limits, criterion_rows, of_eigenvalues
-from .plan_options import array_of_costs, positive_costs, read_context_weights, rows_of_samples
-from .problem import Drawn, Problem, drawn_together
+from .criteria import (
+    Goal,
+    array_of_costs,
+    criterion_rows,
+    of_eigenvalues,
+    positive_costs,
+    read_context_weights,
+    rows_of_samples,
+)
+from .problem import Drawn, Limits, Problem, drawn_together
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.05
@@ -80,7 +87,6 @@ class ScoreProblem(Problem):
 
     mu (n, K): Standard deviations of residuals, zero for models that are complete.
     group (K,): The group of each model, -1 for complete ones.
-    correlation (K, K): Of residuals.
     single_run (n, K): e, by which the residual of one run varies more than that of the mean of the runs of the fit.
     so_far (n, K): Propensities of the rounds so far.
     is_there (n, K): Whether there is a score.
@@ -106,8 +112,8 @@ class ScoreProblem(Problem):
     def what(self) -> str:
         return "grades" if self.are_grades else "runs"
 
-    def words(self, goal: Goal) -> dict[str, str]:
-        runs = f"all {self.what}" if self.spent > 0 or goal.candidate else f"these {self.what} alone"
+    def words(self, joins_fit: bool) -> dict[str, str]:
+        runs = f"all {self.what}" if self.spent > 0 or self.candidate else f"these {self.what} alone"
         once = " A model is run once on a prompt: another prompt is worth more than another run, until all are run."
         return {
             "cells": "Groups of models:",
@@ -214,8 +220,7 @@ def score_problem(
     With ``from_scratch`` the runs are a round of their own, whose fit has no other scores; those of this fit say how
     much scores vary, and how alike models are.
     """
-    scores, n = steps.data.scores, steps.data.n_contexts
-    assert scores is not None
+    scores, n = steps.data.score_table, steps.data.n_contexts
     if goal.criterion != "A" or limits.one_pair or limits.explore:
         raise OptionError(
             "a plan for scores minimises a sum of variances: leave criterion=, one_pair= and explore= at their defaults"
@@ -263,6 +268,7 @@ def score_problem(
         context_weight=read_context_weights(steps.units.context_weight, n),
         fixed_prompts=steps.options.prompts == "fixed",
         models=tuple(names),
+        candidate=candidate or "",
         contexts=_rows_of_samples(steps),
         columns=(parse_formula(steps.source.formula).first,),
         between=_between(np.sqrt(variance), before, correlation, sigma, fitted),
@@ -287,7 +293,6 @@ def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDA
         goal,
         contrasts=[(candidate, names[proxy])] if goal.of_all_scores else goal.contrasts,
         above=None if goal.above is None else np.pad(goal.above, (0, 1)),
-        candidate=candidate,
         remarks=(f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}.",),
     )
 
@@ -308,8 +313,7 @@ def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
 
 def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
     """Return the propensities with which the scores of a fit were drawn, (n, K)."""
-    assert steps.data.scores is not None
-    is_there = np.isfinite(steps.data.scores.mean)
+    is_there = np.isfinite(steps.data.score_table.mean)
     known = known_propensity(steps.options.propensity, steps.data, steps.source)
     if known is None and not is_there.all():
         p = np.nan if estimates.grades is None else estimates.grades.unlike_p

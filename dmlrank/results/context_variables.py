@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
 from ..data.arrays import kind_of_time
-from ..data.columns import check_identity, check_unicode
-from ..data.equal_values import value_codes
+from ..data.columns import check_identity, check_unicode, value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula, terms_of
 from ..data.frames import require_columns
@@ -117,6 +116,12 @@ def read_groups(state: FitState, columns: Sequence[str]) -> ContextGroups:
         code_of_value = {value: code for code, value in enumerate(levels)}
         coded.append((levels, column.map(code_of_value).to_numpy(dtype=np.intp)))
     level_codes, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
+    if len(level_codes) > _MOST_GROUPS:
+        raise OptionError(
+            f"by(): {len(level_codes):,} combinations of the values of {listed(columns)} occur, more than the "
+            f"{_MOST_GROUPS} groups that by() allows; name fewer columns, or give columns of booleans as one list, "
+            f"by([...]), for groups that may overlap"
+        )
     values = tuple(tuple(str(levels[at]) for (levels, _), at in zip(coded, row, strict=True)) for row in level_codes)
     check_function_of_features(state, columns, code.reshape(-1, 1).astype(float))
     members = np.arange(len(values))[:, None] == code.reshape(-1)

@@ -20,7 +20,6 @@ from .._utils.tasks_and_threads import (
     Report,
     collected_warnings,
     computing_with,
-    lightgbm_memory_errors,
     one_thread,
     warn,
 )
@@ -1210,8 +1209,9 @@ class RankResults(Summarised):
         >>> round(plan.expected_cost), int(plan.sample(rng=1)["propensity"].count())
         (1000, 1000)
         """
-        from ..planning.criteria import Goal, Limits
+        from ..planning.criteria import Goal
         from ..planning.from_fit import design_fit
+        from ..planning.problem import Limits
         from .run_table import costs_in_column
 
         if isinstance(costs, str):
@@ -1800,7 +1800,7 @@ def result_of(
 
 def fit(options: Options, source: Source, previous: FitState | None = None) -> RankResults:
     """Run a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
-    with one_thread(), lightgbm_memory_errors():
+    with one_thread():
         with collected_warnings() as fit_warnings:
             steps = run(options, source, previous)
         results = result_of(collect(steps, tuple(fit_warnings)), steps)

@@ -29,7 +29,7 @@ from ..inference.covariance import Covariance, cluster_sums, match_blocks
 from ..inference.ranks import multiple_needed, smallest_gap
 from ..inference.score_limits import UNBOUNDED, CombinedMeans
 from ..inference.simultaneous import MaxT
-from ..planning.plan_options import check_positive
+from ..planning.criteria import check_positive
 from ..report.first_place import independent_units
 from ..report.phrases import SummaryLevel
 from .context_variables import context_table

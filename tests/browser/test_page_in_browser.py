@@ -12,11 +12,9 @@ import pytest
 import dmlrank as dr
 from dmlrank.tables.summary_table import not_a_formula
 
-from ..support import HOSTILE_NAMES, needs, simulated_votes
+from ..support import FORMULA, HOSTILE_NAMES, needs, simulated_votes
 
 pytestmark = [needs("playwright"), needs("jinja2")]
-
-FORMULA = "winner ~ 1 | model_a + model_b"
 
 
 @pytest.fixture(scope="module")
@@ -232,19 +230,7 @@ def test_hostile_names_are_inert(open_page, hostile):
 
 
 def test_downloads_have_the_apostrophes_of_other_csv_files(open_page):
-    names = [
-        "=1+1",
-        "+x",
-        "-model",
-        "@here",
-        "'=quoted",
-        "'plain'",
-        "-",
-        "-0.82",
-        "+1e5",
-        "-inf",
-        "gpt-4",
-    ]
+    names = ["=1+1", "+x", "-model", "@here", "'=quoted", "'plain'", "-", "-0.82", "+1e5", "-inf", "gpt-4"]
     battles = simulated_votes(len(names), 3000, names=names)
     fit = dr.dml_rank(
         FORMULA, battles, functional="bt", context="prompt", position_bias=False, pairs=dr.Pairs(min_labels=1), rng=0

@@ -12,6 +12,7 @@ from dmlrank.results.comparison import automatic_names
 from ..support import COVARIANCES, draw_with_groups, fits_of
 
 K = 4
+pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Seven clusters are meant here
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +24,6 @@ def battles(draw_battles):
 def fitted(battles, rank):
     fit = fits_of(battles, rank)
     return lambda functional="borda", kind="robust", **options: fit(functional, **COVARIANCES[kind], **options)
-
-
-@pytest.fixture(autouse=True)
-def quiet(ignore_warnings):
-    """Seven clusters are meant here."""
 
 
 @pytest.mark.parametrize("kind", COVARIANCES)

@@ -14,6 +14,7 @@ from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError
 from ..support import COVARIANCES, draw_with_groups, simulated_votes
 
 K = 4
+pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Seven clusters are meant here
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +47,6 @@ def months(rank):
 @pytest.fixture(scope="module")
 def fitted(months, rank):
     return {name: rank(frame, functional="borda", propensity="marginal") for name, frame in months.items()}
-
-
-@pytest.fixture(autouse=True)
-def quiet(ignore_warnings):
-    """Seven clusters are meant here."""
 
 
 @pytest.mark.parametrize("kind", ["robust", "cluster", "two-way"])
@@ -190,10 +186,7 @@ def test_who_says_independent_is_checked(fitted, months, rank):
         ({"functional": "bt"}, "their functionals are 'borda "),
         ({"functional": "bt", "estimator": "bt_mle", "propensity": "estimate"}, "their estimators are"),
         ({"functional": "rank_centrality"}, "their functionals are"),
-        (
-            {"category_weights": ([1, 0, 0.25], [0, 1, 0.25])},
-            "ties and other categories count differently",
-        ),
+        ({"category_weights": ([1, 0, 0.25], [0, 1, 0.25])}, "ties and other categories count differently"),
         ({"prompts": "fixed"}, "cov_kwds prompts is 'random' and 'fixed'"),
     ],
 )

@@ -1,7 +1,6 @@
 """Whole fits with a judge: what it changes, what it must not change, and what is reported of it."""
 
 import io
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from dmlrank.exceptions import JudgeError, OptionError, OptionTypeError, Outcome
 from dmlrank.fit.post_estimation import equivalent_votes, estimate_without_judge, winner_agreement
 from dmlrank.options import in_objects
 
-FORMULA = "winner ~ 1 | model_a + model_b"
+from ..support import FORMULA, quiet
 
 
 def arena(n=3000, hidden=0.75, accuracy=0.7, seed=0):
@@ -34,8 +33,7 @@ def fit(battles, judge="verdict", formula=FORMULA, **options):
         "rng": 0,
         "n_jobs": 1,
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         return dr.dml_rank(formula, battles, **in_objects({"judge": judge, **(given | options)}))
 
 

@@ -11,13 +11,7 @@ from scipy.stats import skew
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.exceptions import (
-    ColumnError,
-    IntervalWarning,
-    MissingDataError,
-    OptionError,
-    OptionTypeError,
-)
+from dmlrank.exceptions import ColumnError, IntervalWarning, MissingDataError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 
 from ..support import table_of_costs
@@ -199,7 +193,7 @@ def test_common_prompts_votes_looks_and_further_rows(arena_result):
 
 
 @pytest.mark.long
-def test_what_is_shown(tmp_path, capsys):
+def test_what_is_shown(tmp_path, printed):
     table = a_table(0).assign(model=lambda t: "Sys-" + t["model"].str.upper())
     res = fit(table)
     found = res.pareto("tokens")
@@ -221,8 +215,7 @@ def test_what_is_shown(tmp_path, capsys):
     path, written = tmp_path / "scores.csv", tmp_path / "page.html"
     table.to_csv(path, index=False)
     arguments = ["fit", FORMULA, str(path), "--context", "prompt", "--set", "cost=tokens", "--report", str(written)]
-    assert main(arguments) == 0
-    assert str(found).splitlines()[-3] in capsys.readouterr().out
+    assert str(found).splitlines()[-3] in printed(arguments)
     assert "Score against cost: score and tokens per prompt</h2>" in written.read_text()
 
 

@@ -96,14 +96,7 @@ def test_json_has_no_words_for_nan_but_this_has(results):
 
 
 @pytest.mark.parametrize(
-    "entries",
-    [
-        {"format": "other"},
-        {"schema": 99},
-        {"checksum": None},
-        {"estimates": None},
-        {"estimates": {}},
-    ],
+    "entries", [{"format": "other"}, {"schema": 99}, {"checksum": None}, {"estimates": None}, {"estimates": {}}]
 )
 def test_json_that_is_no_result(results, entries):
     with pytest.raises(StorageError):

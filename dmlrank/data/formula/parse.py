@@ -130,13 +130,13 @@ def parse_formula(formula: str) -> Formula:
     items = [_column_name(part, formula, rule) for part in _summands(tokens[bar + 1 :])]
     if len(items) > 2:
         raise FormulaError(
-            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); there must be two, of the items "
-            f"shown first and second: {SHAPE!r}; or one, of the model in a table of scores: {SHAPE_OF_SCORES!r}"
+            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); allowed: two, as in {SHAPE!r}, or "
+            f"one in a table of scores: {SHAPE_OF_SCORES!r}"
         )
     if len(items) == 1 and len(outcomes) > 1:
         raise FormulaError(
-            f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)} "
-            f"({', '.join(outcomes)}): {SHAPE_OF_SCORES!r}; name one here (dml_rank takes several as criteria)"
+            f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)}: "
+            f"{SHAPE_OF_SCORES!r} (dml_rank takes several as criteria)"
         )
     if len(items) == 1 and not tilde:
         raise FormulaError(f"{formula!r}: no column of scores stands left of ~: {SHAPE_OF_SCORES!r}")
@@ -144,8 +144,8 @@ def parse_formula(formula: str) -> Formula:
     for name in columns:
         if columns.count(name) > 1:
             raise FormulaError(
-                f"{formula!r}: column {name!r} is named twice; outcome and items must be different columns; if the two "
-                f"columns of items say who won and who lost, leave the outcome out: '~ 1 | {' + '.join(items)}'"
+                f"{formula!r}: column {name!r} is named twice; if the two columns of items say who won and who lost, "
+                f"leave the outcome out: '~ 1 | {' + '.join(items)}'"
             )
     first, second = (*items, "")[:2]
     if len(outcomes) > 1:
@@ -189,8 +189,8 @@ def terms_of(features: str) -> tuple[Term, ...]:
         return tuple(ModelDesc.from_formula(tree).rhs_termlist)
     except RecursionError:
         raise FormulaError(
-            f"the features are nested too deeply to be read ({len(features):,} characters); put many columns of "
-            f"numbers into one column of vectors, or into an array with a row for each row of the data"
+            f"the features are nested too deeply ({len(features):,} characters); put many columns into one column of "
+            f"vectors"
         ) from None
     except (PatsyError, AssertionError) as error:  # patsy asserts that & and similar marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")
@@ -242,9 +242,7 @@ def names_in(features: str) -> FormulaNames:
         except RecursionError:
             raise FormulaError(f"the features {features[:200]!r} are nested too deeply to be read") from None
         if code == "Intercept":
-            raise FormulaError(
-                f"features {features!r}: 'Intercept' is patsy's name for the constant; write a column Q('Intercept')"
-            )
+            raise FormulaError(f"features {features!r}: 'Intercept' is the constant; write a column Q('Intercept')")
         nodes = list(ast.walk(tree))
         # Names that the factor itself binds: arguments of a lambda, variables of a comprehension.
         bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
@@ -314,7 +312,7 @@ def _place_of_mark(tokens: Sequence[_FormulaToken], mark: str, formula: str) -> 
         missing = "no |, so the two item columns are missing" if mark == "|" else "no ~, so the outcome is missing"
         raise FormulaError(f"{formula!r}: there is {missing}; the form is {SHAPE!r}")
     if mark == "|" and tokens[places[0]].end == tokens[places[1]].start:
-        raise FormulaError(f"{formula!r}: || is not a separator; a single | must stand before the items: {SHAPE!r}")
+        raise FormulaError(f"{formula!r}: || is not a separator; a single | stands before the items: {SHAPE!r}")
     raise FormulaError(f"{formula!r}: {mark} stands {len(places)} times outside brackets; the form is {SHAPE!r}")
 
 

@@ -15,7 +15,7 @@ from ..._utils.argument_checks import is_classifier, real_array, require_shape, 
 from ...data.arrays import row_slices
 from ...data.outcomes import in_other_order
 from ...data.preferences import AnyArray, BoolArray, FloatArray, IntArray, PreferenceData
-from ...exceptions import NuisanceError, OptionError, OptionTypeError, failing_as, nearest
+from ...exceptions import NuisanceError, OptionError, OptionTypeError, failing_as
 from ..training_rows import TrainingRows
 
 # Largest number of entries of the matrix in one call to the user's predictor.
@@ -197,15 +197,6 @@ def _weight_keyword(model: Any) -> str | None:
     """Return the keyword by which a model's ``fit`` takes weights, such as ``sample_weight``; None if it takes none."""
     if "sample_weight" in inspect.signature(model.fit).parameters:
         return "sample_weight"
-    if hasattr(model, "get_metadata_routing"):
-        try:
-            from sklearn import get_config
-            from sklearn.utils.metadata_routing import get_routing_for_object
-        except ImportError:
-            return None
-        if get_config().get("enable_metadata_routing", False):
-            takes_weights = bool(get_routing_for_object(model).consumes("fit", ["sample_weight"]))
-            return "sample_weight" if takes_weights else None
     steps = _steps(model)
     if not steps:
         return None
@@ -224,17 +215,10 @@ def _check_callable(learner: object, name: str) -> None:
     """Check that a learner that is not a classifier is a function of four arguments."""
     missing = [method for method in ("fit", "predict_proba") if not hasattr(learner, method)]
     if len(missing) == 1 or not callable(learner):
-        if "Regressor" in name:
-            advice = f"; {name} predicts numbers, {name.replace('Regressor', 'Classifier')} predicts probabilities"
-        elif hasattr(learner, "decision_function"):
-            advice = f"; CalibratedClassifierCV({name}()) of sklearn.calibration has probabilities"
-        elif hasattr(learner, "shape"):
-            advice = "; to use probabilities that you have already, pass them as learning=Learning(mu=...)"
-        else:
-            advice = nearest(name, ["LogisticRegression", "GradientBoostingClassifier", "RandomForestClassifier"])
         raise OptionTypeError(
             f"learner is an object of type {name}, which has no {' and no '.join(missing)}; pass 'auto', 'lightgbm', a "
-            f"classifier such as LogisticRegression(), or a function {_SIGNATURE}{advice}"
+            f"classifier with probabilities such as LogisticRegression(), or a function {_SIGNATURE}; probabilities "
+            f"that you have already are learning=Learning(mu=...)"
         )
     try:
         signature = inspect.signature(learner)

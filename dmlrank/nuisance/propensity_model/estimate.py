@@ -14,8 +14,7 @@ import numpy as np
 
 from ..._utils.tasks_and_threads import current, in_order, report
 from ...data.arrays import BoolArray
-from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ...data.vote_columns import ShownBattles
+from ...data.preferences import FloatArray, IntArray, PreferenceData, ShownBattles
 from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
 
 if TYPE_CHECKING:
@@ -58,8 +57,7 @@ class TabulatedPairPropensity:
 class AnyLabelModel:
     """P(any pair of the context is labelled | x), by a booster or by the share of contexts that have a label.
 
-    booster: None if every context has a label, or if the training contexts of the fold all have a label or all have
-        none, so that there is nothing to learn.
+    booster: None if the training contexts all have a label or all have none, so that there is nothing to learn.
     """
 
     share: float
@@ -98,12 +96,10 @@ class PairChoicePropensity:
 class BoostedPropensity:
     """Propensities from a booster over rows [x, first, second].
 
-    booster: P(the pair is labelled | x, pair). A :class:`.PairTrees` predicts the same as its booster, but all pairs
-        faster. None if the training contexts have labels on all pairs or on none, so that there is nothing to learn.
-        Every estimate is then one. The scale (:func:`.floor_and_scale`) turns this one into the pair's labelling rate.
-    any_label: P(some pair is labelled | x), for data with at most one labelled pair per context. The booster's
-        estimates are then normalised to sum to this probability in every context. None for other data.
-    ordered: Whether display order matters.
+    booster: P(the pair is labelled | x, pair), which :class:`.PairTrees` predict faster for all pairs. None if there is
+        nothing to learn: every estimate is then one, which the scale turns into the pair's labelling rate.
+    any_label: P(some pair is labelled | x), for data with at most one labelled pair per context, to which estimates are
+        normalised; None for other data.
     """
 
     booster: lgb.Booster | PairTrees | None
@@ -164,7 +160,6 @@ def by_fold(
 class CrossFittedPairPropensity:
     """Cross-fitted propensities of all pairs, clipped at the floor and scaled like those of the labelled cells.
 
-    models: The model of each fold, trained on the contexts outside the fold.
     floor, scale (K, K): Floor and scale of each pair; the scale is zero for a pair without a label.
     """
 
@@ -213,9 +208,8 @@ class Propensity:
 def floor_and_scale(estimates: FloatArray, data: PreferenceData) -> tuple[FloatArray, FloatArray]:
     """Return the floor of every ordered pair's propensities and the factor of those above it, (K, K) each.
 
-    The floor is a tenth of the pair's labelling rate, which is the share of contexts in which the pair is labelled.
-    The scale makes the mean of S / pi over all contexts one, where S says whether the pair is labelled; it is zero for
-    a pair without a label.
+    The floor is a tenth of the pair's labelling rate. The scale makes the mean of S / pi over all contexts one; it is
+    zero for a pair without a label.
 
     References
     ----------
@@ -417,25 +411,6 @@ class CrossFittedVoteRates(CrossFittedPairPropensity):
         table = CrossFittedPairPropensity.table(self, contexts)
         upper = np.triu(table)
         return table if self.ordered else upper + np.swapaxes(upper, 1, 2)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PropensitiesAsVoteRates:
-    """Propensities of labels as vote rates, where every pair of every context counts as shown."""
-
-    pairs: PairPropensity
-
-    def table(self, contexts: IntArray) -> FloatArray:
-        """Return the rates of all pairs, (b, K, K), in b contexts: the propensities, at most 1."""
-        return np.minimum(self.pairs.table(contexts), 1.0)
-
-    def is_shared(self, x: FloatArray, fold: IntArray | None) -> bool:
-        """Whether contexts in the same fold with equal features, (n, p), have the same rates; None for no folds."""
-        if isinstance(self.pairs, TabulatedPairPropensity):
-            return len(self.pairs.values) == 1
-        if fold is None or not isinstance(self.pairs, CrossFittedPairPropensity):
-            return False
-        return np.array_equal(self.pairs.fold, fold) and np.array_equal(self.pairs.x, x, equal_nan=True)
 
 
 def estimate_vote_rates(

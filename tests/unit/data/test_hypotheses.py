@@ -246,15 +246,6 @@ def test_words_that_say_nothing_are_refused(words):
         read_hypothesis(words, MODELS)
 
 
-def test_a_caret_marks_the_place_in_a_long_hypothesis():
-    with pytest.raises(HypothesisError) as caught:
-        read_hypothesis("a + b + " * 100 + "a*b + " + "a + " * 100 + "c", MODELS)
-    *_, line, marks = str(caught.value).splitlines()
-    assert line[marks.index("^") : marks.rindex("^") + 1] == "a*b"
-    assert len(line) < 130
-    assert marks.endswith("character 801")
-
-
 def test_a_number_that_is_also_a_name_must_be_told_apart():
     with pytest.raises(HypothesisError):
         read_hypothesis("a = 4", ["a", "4"])
@@ -300,5 +291,5 @@ def test_numbers_that_cannot_be_read_are_refused(hypothesis):
 
 def test_a_model_of_a_projection_is_answered_by_its_coefficients():
     names = ["Intercept: aster", "Intercept: dahlia", "tokens: aster", "tokens: dahlia"]
-    with pytest.raises(UnknownModelError, match="it has 'Intercept: aster', 'tokens: aster'\n"):
+    with pytest.raises(UnknownModelError, match="it has 'Intercept: aster', 'tokens: aster'"):
         read_hypothesis("aster - dahlia", names)
