@@ -225,16 +225,15 @@ def _texts(column: pd.Series) -> list[str]:
 # was found, a stroke and the advice, in the form of the list in report/facts.py.
 _LIST = """
 = Problems
-error, models, gaps: Scores are missing of {worst}; {common:,} of {prompts:,} prompts have a score of every model. | Say
-  what a missing score means: missing='common' restricts to these prompts, which is right if scores are missing for
-  reasons that have nothing to do with the answers; missing='model' lets features of the formula say which scores are
-  missing; missing=0.0 counts them as failures. If people graded some answers and a judge all, name the judge's column
-  (judge=). Where a plan drew which runs were made, fit with its propensities (propensity=), and not with
-  missing='common', because the plan prefers some prompts.
-error, columns, missing: Values are missing: {columns}. A fit raises an error. | missing='drop' drops {dropped}, as this
-  check did.{keep}
-error, features, nan: The features of {dropped} are NaN although the columns that they are computed from have no missing
-  values there. | A fit raises an error unless missing='drop' or missing='keep' is passed.
+error, models, gaps: Scores are missing of {worst}; {common:,} of {prompts:,} prompts have a score of every model. |
+  Say what a missing score means: missing='common' restricts to these prompts, which is right if gaps have nothing to
+  do with the answers; missing='model' lets features of the formula say which scores are missing; missing=0.0 counts
+  them as failures. If a judge scored all answers, name its column (judge=). If a plan drew the runs, fit with
+  propensity=.
+error, columns, missing: Values are missing: {columns}. A fit raises an error. | missing='drop' drops {dropped}, as
+  this check did.{keep}
+error, features, nan: The features of {dropped} are NaN although the columns that they are computed from have no
+  missing values there. | A fit raises an error unless missing='drop' or missing='keep' is passed.
 error, counts, few folds: {prompts} cannot be divided into {folds} folds. | Use fewer folds:
   learning=Learning(n_folds=...).
 error, clusters, one: The column {name!r} of the clusters has one value, and standard errors need at least two
@@ -244,41 +243,38 @@ warning, models, similar: Are {names} the same model? The names differ only in b
 warning, models, lost runs: {runs} left out, because the model has a score on the prompt from another run, unless
   missing=0.0 counts them as failures. | sensitivity() of the fit bounds what they could change.
 warning, counts, many runs: A model has {runs:.0f} scores on a prompt on average, which count as its runs: are the
-  {prompts:,} values of the column of prompts prompts, or tasks of many prompts? | Name the column that identifies a
-  prompt in context=, and that of runs in run=.
-warning, settings, settings: A fit with these settings uses {used:.3g} % of the votes, and its standard errors of bt are
-  up to {error:.2f} times those of Bradley-Terry maximum likelihood. | With {changes} it would use {share:.3g} % of the
-  votes, and standard errors would be up to {largest:.2f} times those of maximum likelihood{asks}. These figures come
-  from counts of labels alone; docs/settings.md says how to choose.
-warning, counts, averaged copies: {rows} equal an earlier row in every column. | If they are copies, they hardly matter,
-  because a fit averages the votes on a prompt and pair; only estimator='bt_mle' counts each.
-warning, counts, copies: {rows} equal an earlier row in every column, and a fit counts each of them as a vote. | If they
-  are copies, drop them.
-warning, counts, disagree: {several:,} of the comparisons of an ordered pair on a prompt have more than one vote, and in
-  {disagree:.0%} of them the votes disagree. A fit averages them. | If further votes were asked for because of the first
-  one, keep the first vote of each alone.
+  {prompts:,} prompts tasks of many prompts? | Name the column of prompts in context=, and that of runs in run=.
+warning, settings, settings: A fit with these settings uses {used:.3g} % of the votes, and its standard errors of bt
+  are up to {error:.2f} times those of Bradley-Terry maximum likelihood. | With {changes} it would use {share:.3g} % of
+  the votes, and standard errors would be up to {largest:.2f} times those of maximum likelihood{asks}
+  (docs/settings.md).
+warning, counts, averaged copies: {rows} equal an earlier row in every column. | Copies hardly matter, because a fit
+  averages the votes on a prompt and pair; only estimator='bt_mle' counts each.
+warning, counts, copies: {rows} equal an earlier row in every column, and a fit counts each of them as a vote. | If
+  they are copies, drop them.
+warning, counts, disagree: {several:,} of the comparisons of an ordered pair on a prompt have more than one vote, and
+  in {disagree:.0%} of them the votes disagree. A fit averages them. | If further votes were asked for because of the
+  first one, keep the first vote of each alone.
 warning, pairs, left out: {number} of {pairs:,} pairs have labels, but fewer than {requirement}, and a fit leaves them
   out. | A smaller number, pairs=Pairs(min_labels=...), keeps these pairs.
-warning, pairs, weak: The graph has {weak} with fewer than {requirement}. The contribution of these pairs to the scores
-  rests mainly on the learner's predictions, which few labels or none correct. | pairs=Pairs(graph='observed') leaves
-  such pairs out.
-warning, pairs, incomplete: Only {compared:,} of {pairs:,} pairs are compared. A score of functional='borda' then
-  depends on how strong the opponents of the model are. | functional='bt' takes the opponents into account.
-warning, labels, rare: These labels have fewer than {few} votes each: {labels}. A learner cannot predict when they are
-  chosen. | categories={{label: meaning}} can merge them with other labels.
+warning, pairs, weak: The graph has {weak} with fewer than {requirement}. What they add to the scores rests mainly on
+  the learner's predictions. | pairs=Pairs(graph='observed') leaves such pairs out.
+warning, pairs, incomplete: Only {compared:,} of {pairs:,} pairs are compared, so that a score of functional='borda'
+  depends on the model's opponents. | functional='bt' takes these into account.
+warning, labels, rare: These labels have fewer than {few} votes each: {labels}. | categories={{label: meaning}} can
+  merge them with other labels.
 warning, labels, no wins: No label says that the model shown {meaning} wins. | Check whether every label is read as it
   is meant.
 warning, columns, same prompts: {number:,} of the contexts repeat a value of {name!r} under another {context}. | If
-  these are the same prompt, their votes are not independent. context={name!r} joins them; clusters of {name!r} allow
-  for the dependence, too.
+  these are the same prompt, their votes are not independent: context={name!r} joins them.
 warning, order, unbalanced: Display order is not balanced within pairs (chi2 = {chi2:.1f}, df = {df:.0f}, p {p}): some
   models are shown first more often than their opponents. | {consequence}
 warning, order, position: There is a position effect: the model shown first wins {share:.3f} of the comparisons if both
   display orders of every pair count equally (p {p}). | {consequence}
 warning, clusters, few prompts: There are only {prompts} prompts. With {few} prompts or fewer standard errors are too
   small on average, however many votes there are. | {advice}.
-warning, clusters, few: There are only {clusters} clusters in {name!r}. With {few} clusters or fewer standard errors are
-  too small on average. | Use a finer grouping if it keeps dependent votes together.
+warning, clusters, few: There are only {clusters} clusters in {name!r}. With {few} clusters or fewer standard errors
+  are too small on average. | Use a finer grouping if it keeps dependent votes together.
 warning, clusters, uneven: The {clusters:,} clusters in {name!r} tell no more than {effective:.1f} of one size, because
   the largest has {largest:,} {of}. With fewer than {few}, intervals hold only roughly. | Use a column with more even
   clusters if it keeps dependent votes together.

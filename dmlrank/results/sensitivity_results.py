@@ -123,24 +123,16 @@ class SensitivityResults(TitledTable):
             ("Gamma:", ", ".join(f"{g:g}" for g in self.gammas), "Shown without a vote:", unvoted),
             ("Bounds:", "sharp" if self.is_sharp else "first order", "Level:", f"{level} % simultaneous"),
         )
-        bounds = (
-            "The bounds are the lowest and the highest value that all shown battles together can have. The tipping "
-            "gamma is the smallest gamma at which the bound reaches the hypothetical value (0 for a difference); the "
-            "column after it is the smallest gamma at which the interval of the bound reaches the value, which is 1.00 "
-            "if the interval of the estimate already contains it."
-        )
-        notes = [f"gamma: {_GAMMA} {bounds}", self.sentence()]
+        notes = [
+            f"gamma: {_GAMMA} The bounds are the lowest and the highest value that all shown battles together can "
+            f"have. The tipping gamma is the smallest at which the bound reaches the hypothetical value (0 for a "
+            f"difference), and then its interval, which is 1.00 if the interval of the estimate already contains it.",
+            self.sentence(),
+        ]
         if not self.is_sharp:
-            notes.append(
-                "The bounds hold to first order: the derivative of the functional at the estimated preferences says "
-                "whether a pair takes its largest or its smallest possible share. Votes that reach these bounds exist. "
-                "Because the functional is not linear, other votes may lie slightly beyond the bounds."
-            )
+            notes.append("The bounds hold to first order: as the functional is not linear, some votes may lie beyond.")
         if self.is_chosen_by_data:
-            notes.append(
-                "The contrasts are neighbours on the leaderboard, which the data have chosen. Their intervals have the "
-                "critical value for all pairs of models."
-            )
+            notes.append("Contrasts are neighbours on the leaderboard; intervals have the critical value of all pairs.")
         notes.append(self._shown_battles())
         return Summary("Sensitivity to Who Votes", header, columns, tuple(rows), tuple(notes), "contrast")
 
@@ -151,8 +143,7 @@ class SensitivityResults(TitledTable):
             return f"{counted(self.n_unvoted, 'battle')} of {self.n_shown:,} that were shown ({share}) got no vote."
         return (
             "The data have no shown battles without a vote (rows with two models and a missing winner). Every pair of "
-            "every prompt therefore counts as shown, and every pair without a vote as one on which people refrained "
-            "from voting, so that the bounds are wide. Keep the battles without a vote in the data for narrower bounds."
+            "every prompt therefore counts as shown, so that the bounds are wide."
         )
 
     def page_section(self) -> tuple[str, str, Summary, str]:
@@ -250,9 +241,8 @@ def analyse_sensitivity(
     evaluation = BoundEvaluation.of(state, contrasts.matrix, critical)
     if not evaluation.battles.n_unvoted:
         warn(
-            "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity "
-            "counts every pair without a vote as one on which people refrained from voting, so that the bounds are "
-            "wide; keep the battles without a vote in the data",
+            "the data have no shown battles without a vote (rows with two models and a missing winner): every pair "
+            "counts as shown, so that the bounds are wide; keep the battles without a vote in the data",
             kind=IntervalWarning,
         )
     bounds = extend_to_tipping_points(

@@ -547,7 +547,7 @@ def test_a_check_of_scores_speaks_of_scores(tmp_path, capsys):
     by_task = dr.check(
         "accuracy ~ 1 | model", draw(n=2, n_models=2, n_runs=30).rename(columns={"task": "prompt"}), context="prompt"
     )
-    assert "prompts, or tasks of many prompts?" in by_task.problems["found"][0]
+    assert "prompts tasks of many prompts?" in by_task.problems["found"][0]
     path = tmp_path / "scores.csv"
     table.to_csv(path, index=False)
     assert main(["check", "accuracy ~ 1 | model", str(path), "--context", "prompt"]) == 1
