@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from keyword import iskeyword
 from typing import NamedTuple
 
 from patsy import ModelDesc, PatsyError, Term
+from patsy.infix_parser import ParseNode
+from patsy.parse_formula import parse_formula as patsy_tree
 from patsy.tokens import python_tokenize
 
 from ...exceptions import FormulaError
@@ -36,6 +39,10 @@ _EQUIVALENTS = {
 _CACHE_SIZE = 64
 # A sum of at least so many summands gets nested brackets, because patsy reads a sum recursively, summand by summand.
 _MANY_SUMMANDS = 50
+# Largest number of terms that the features may stand for; others would fill the memory.
+_MOST_TERMS = 100_000
+# With a larger power, any sum of so many terms stands for more than the largest number of terms.
+_LARGEST_POWER = 20
 
 SHAPE = "winner ~ features | model_a + model_b"
 SHAPE_OF_SCORES = "score ~ features | model"
@@ -84,14 +91,12 @@ class FormulaNames(NamedTuple):
     calls: Functions that are called; a name may be here and among the values, as ``C`` in ``C(topic) + C``.
     features: Columns and arrays that are a feature by themselves, such as ``x`` in ``x + log(y)``.
     arguments: Names that are arguments of a function, such as ``text()``, but not of ``C()``.
-    attributes: Attributes, such as ``np.log`` or ``prompt.len``, which may be meant as the name of a column.
     """
 
     values: tuple[str, ...]
     calls: tuple[str, ...]
     features: tuple[str, ...]
     arguments: tuple[str, ...]
-    attributes: tuple[str, ...]
 
 
 class _FormulaToken(NamedTuple):
@@ -173,7 +178,13 @@ def one_sided(formula: object) -> str | None:
 def terms_of(features: str) -> tuple[Term, ...]:
     """Return the terms of the features; they are cached, because patsy takes long to read many terms."""
     try:
-        return tuple(ModelDesc.from_formula("~ " + _with_brackets(features)).rhs_termlist)
+        tree = patsy_tree("~ " + _with_brackets(features))
+        if _count_terms(tree) > _MOST_TERMS:
+            raise FormulaError(
+                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms; write the products that "
+                f"you need with :"
+            )
+        return tuple(ModelDesc.from_formula(tree).rhs_termlist)
     except RecursionError:
         raise FormulaError(
             f"the features are nested too deeply ({len(features):,} characters); put many columns into one column of "
@@ -182,6 +193,20 @@ def terms_of(features: str) -> tuple[Term, ...]:
     except (PatsyError, AssertionError) as error:  # patsy asserts that & and similar marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")
         raise FormulaError(f"the features {features!r} cannot be read: {why}") from None
+
+
+def _count_terms(node: ParseNode) -> int:
+    """Return an upper bound of the number of terms that a formula stands for, without forming the terms."""
+    if len(node.args) < 2:
+        return _count_terms(node.args[0]) if node.args else 1
+    left = _count_terms(node.args[0])
+    if node.type == "**":
+        exponent = str(node.args[1].token.extra) if node.args[1].token is not None else ""
+        # An exponent that is no number is refused by patsy. Above the number of terms, a power changes nothing more.
+        power = min(int(exponent[:9]), left, _LARGEST_POWER) if exponent.isdecimal() else 1
+        return sum(math.comb(left, size) for size in range(1, power + 1))
+    right = _count_terms(node.args[1])
+    return left * right if node.type == ":" else left + right + (left * right if node.type == "*" else 0)
 
 
 def _with_brackets(features: str) -> str:
@@ -200,7 +225,7 @@ def _with_brackets(features: str) -> str:
 @lru_cache(_CACHE_SIZE)
 def names_in(features: str) -> FormulaNames:
     """Return the names in the features."""
-    names: dict[str, list[str]] = {"values": [], "calls": [], "features": [], "arguments": [], "attributes": []}
+    names: dict[str, list[str]] = {"values": [], "calls": [], "features": [], "arguments": []}
     for code in dict.fromkeys(factor.code for term in terms_of(features) for factor in term.factors):
         try:
             tree = ast.parse(code, mode="eval").body
@@ -227,8 +252,6 @@ def names_in(features: str) -> FormulaNames:
         for node in nodes:
             if id(node) in name_of and (isinstance(node, ast.Call) or name_of[id(node)] not in bound):
                 names["calls" if id(node) in functions else "values"].append(name_of[id(node)])
-            if isinstance(node, ast.Attribute):
-                names["attributes"].append(ast.unparse(node))
             if isinstance(node, ast.Call) and getattr(node.func, "id", None) not in ("C", "Q"):
                 parts = [id(part) for argument in node.args for part in ast.walk(argument)]
                 names["arguments"].extend(name_of[part] for part in parts if part in name_of)
