@@ -37,7 +37,7 @@ from ..exceptions import (
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Custom, Functional, functional_from, kind_of
 from ..functionals.custom import examine, looks_at
 from ..functionals.linear_scores import Linearised, curvature_bias
-from ..nuisance.propensity_model.supplied import is_plan
+from ..nuisance.supplied_propensity import is_plan
 from ..options import Options, in_its_place
 from .estimators import estimator_named, estimator_of
 

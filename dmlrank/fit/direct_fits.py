@@ -31,7 +31,7 @@ from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceE
 from ..functionals import Borda, CategoryWeights
 from ..inference.covariance import cluster_sums, unit_sums
 from ..inference.score_limits import CombinedMeans, MeanScores, typical_sizes
-from ..nuisance.propensity_model.supplied import places_in
+from ..nuisance.supplied_propensity import places_in
 from .compared_pairs import (
     OrderChoice,
     Setup,

@@ -35,7 +35,6 @@ class Estimator:
     label_suffix: Addition to the functional's label, in brackets; empty for none.
     uses_features: Whether the estimate depends on the features of the formula; of means, only missing scores do.
     why_not_by_group: Why the estimator gives no scores by group or projection; empty where it does.
-    plan_estimator: The estimator for which further labels are planned.
     why_unused: Why the estimator does not use an option.
     why_unused_by_option: Other reasons, by the name of the option.
     """
@@ -49,7 +48,6 @@ class Estimator:
     label_suffix: str = ""
     uses_features: bool = True
     why_not_by_group: str = ""
-    plan_estimator: str = "debiased"
     why_unused: str = ""
     why_unused_by_option: tuple[tuple[str, str], ...] = ()
 
@@ -132,7 +130,6 @@ BT_RESTRICTED = Estimator(
     assumes_bradley_terry=True,
     needs_all_propensities=True,
     label_suffix="Bradley-Terry assumed",
-    plan_estimator="bt_restricted",
     why_unused="this estimator is a sum over human labels and cannot use verdicts",
     why_unused_by_option=(
         ("adjust", "this estimator has no slopes on style"),

@@ -98,7 +98,7 @@ from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
 from ..nuisance.boosting import check_tune
-from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
+from ..nuisance.supplied_propensity import check_mean_weights, check_propensity
 from ..options import Options
 from .compared_pairs import find_extrapolation, votes_left_out
 from .estimators import MEANS, estimator_of

@@ -25,7 +25,7 @@ from ..estimation.voting_bounds import (
 from ..exceptions import OptionError
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
-from ..nuisance.propensity_model.estimate import TabulatedPairPropensity, estimate_vote_rates
+from ..nuisance.propensity import TabulatedPairPropensity, estimate_vote_rates
 from .fit_covariance import make_covariance
 from .stages import Draw, FirstStages, RepetitionSeed
 from .state import FitState, Repetition

@@ -42,7 +42,6 @@ from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import check_restricted_categories
 from ..exceptions import HypothesisError, NuisanceError, OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.compared_pairs import category_weights_from, graph_from_array
-from ..fit.estimators import estimator_named
 from ..functionals import BradleyTerry, CategoryWeights, Functional
 from ..functionals.base import edge_matrix
 from ..inference.covariance import Covariance, free_basis
@@ -307,7 +306,7 @@ def vote_problem(
     row: IntArray,
     limits: Limits,
     *,
-    estimator: str,
+    is_restricted: bool,
     ordered: bool,
     weights: ArrayLike | None,
     **further: Any,
@@ -319,7 +318,6 @@ def vote_problem(
     n_items, n_contexts = mu.shape[1], len(row)
     edges = edge_matrix(functional.graph, functional.edge_weights, n_items) > 0
     first, second = np.nonzero(edges if ordered else np.triu(edges))
-    is_restricted = estimator_named(estimator).needs_all_propensities
     if is_restricted and (not isinstance(functional, BradleyTerry) or functional.weights is None):
         raise OptionError(
             f"functional={functional.name!r} with estimator='bt_restricted'; this estimator needs functional='bt'"

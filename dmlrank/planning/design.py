@@ -200,7 +200,7 @@ def design(
         table,
         np.arange(n_contexts),
         limits,
-        estimator=estimator,
+        is_restricted=estimator == "bt_restricted",
         ordered=position_bias,
         weights=align_by_index(weights, rows.index, name="weights", of="the contexts"),
         floor=floor,

@@ -236,7 +236,7 @@ def _problem_of_fit(
         tables,
         row,
         limits,
-        estimator=steps.estimator.plan_estimator,
+        is_restricted=steps.estimator.needs_all_propensities,
         ordered=data.ordered,
         weights=weights,
         floor=float(steps.repetitions[0].floor),

@@ -26,7 +26,7 @@ from dmlrank.functionals import (
     RankCentrality,
     SoftMin,
 )
-from dmlrank.nuisance.propensity_model.estimate import TabulatedPairPropensity
+from dmlrank.nuisance.propensity import TabulatedPairPropensity
 
 from ...support import without_order
 from .populations import Population, data_of, random_direction, slope

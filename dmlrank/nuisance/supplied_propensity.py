@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ..._utils.argument_checks import real_array, require_shape
-from ..._utils.distributions import normal_critical
-from ..._utils.tasks_and_threads import warn
-from ...data.arrays import name_of, row_slices
-from ...data.columns import beside, value_codes
-from ...data.formula.features import Environment, check_features, fit_features, locate_names
-from ...data.formula.parse import names_in, one_sided
-from ...data.graph import Graph
-from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ...exceptions import (
+from .._utils.argument_checks import real_array, require_shape
+from .._utils.distributions import normal_critical
+from .._utils.tasks_and_threads import warn
+from ..data.arrays import name_of, row_slices
+from ..data.columns import beside, value_codes
+from ..data.formula.features import Environment, check_features, fit_features, locate_names
+from ..data.formula.parse import names_in, one_sided
+from ..data.graph import Graph
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..exceptions import (
     FormulaError,
     MissingDataError,
     NuisanceError,
@@ -30,7 +30,7 @@ from ...exceptions import (
     failing_as,
     listed,
 )
-from .estimate import Propensity, TabulatedPairPropensity
+from .propensity import Propensity, TabulatedPairPropensity
 
 
 def propensity_columns(propensity: object) -> tuple[str, ...] | None:

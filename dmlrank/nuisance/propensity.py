@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from ..._utils.tasks_and_threads import current, in_order, report
-from ...data.arrays import BoolArray
-from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ...data.vote_columns import ShownBattles
-from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
+from .._utils.tasks_and_threads import current, in_order, report
+from ..data.arrays import BoolArray
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.vote_columns import ShownBattles
+from .training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
 
 if TYPE_CHECKING:
     import lightgbm as lgb
 
-    from ..all_pairs.predict import PairTrees
-    from ..boosting import BinnedRows, BoosterSpec, Settings, Tune
+    from .all_pairs.predict import PairTrees
+    from .boosting import BinnedRows, BoosterSpec, Settings, Tune
     from .pair_choice import PairShares
 
 
@@ -109,7 +109,7 @@ class BoostedPropensity:
 
     def table(self, x: FloatArray, n_items: int) -> FloatArray:
         """Return the estimates for all pairs, (b, K, K)."""
-        from ..all_pairs.predict import predict_all_pairs
+        from .all_pairs.predict import predict_all_pairs
 
         if self.booster is None:
             return np.full((len(x), n_items, n_items), 1.0 if self.ordered else 2.0)
@@ -121,7 +121,7 @@ class BoostedPropensity:
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return the estimates for one pair of each context, (b,)."""
-        from ..all_pairs.predict import PairTrees
+        from .all_pairs.predict import PairTrees
         from .pair_choice import pair_entries
 
         if self.booster is None or self.any_label is not None:
@@ -262,7 +262,7 @@ def estimate_propensity(
     data: PreferenceData, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> Propensity:
     """Estimate the propensities by cross-fitting, then clip them at the floor and scale them."""
-    from ..all_pairs.predict import PairTrees
+    from .all_pairs.predict import PairTrees
     from .pair_choice import fit_pair_shares
 
     counts = data.pair_counts()
@@ -299,7 +299,7 @@ def pair_boosters(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[lgb.Booster | None]:
     """Train a booster per fold for P(the pair is labelled | x, pair)."""
-    from ..boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows, BoosterSpec
 
     rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, tune)
     return boosters_by_fold(rows, folds, BoosterSpec(None, True, tune), rngs)
@@ -309,7 +309,7 @@ def _any_label_models(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[AnyLabelModel]:
     """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1."""
-    from ..boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows, BoosterSpec
 
     is_labelled = np.zeros(data.n_contexts, dtype=np.intp)
     is_labelled[data.cells.context] = 1
@@ -330,7 +330,7 @@ def boosters_by_fold(
     All folds share the bins of the rows. With ``tune="cv"``, and with ``tune="random"`` on many rows, the settings
     are selected once for all folds: on the rows outside the first fold whose training rows have both labels.
     """
-    from ..boosting import a_sample_is_enough, select_settings, split_jobs, thread_count, train_booster
+    from .boosting import a_sample_is_enough, select_settings, split_jobs, thread_count, train_booster
 
     fold = folds.fold[rows.unit]
     binned = replace(rows, unit=folds.unit[rows.unit])
@@ -422,7 +422,7 @@ def estimate_vote_rates(
     One booster per fold learns from the features and the pair which shown battles got a vote. Without features, the
     rate of a pair is the share of its shown battles that got a vote.
     """
-    from ..boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows, BoosterSpec
 
     if data.x.shape[1] == 0:
         pair, shape = battles.first * data.n_items + battles.second, (data.n_items, data.n_items)
