@@ -56,10 +56,7 @@ class TabulatedPairPropensity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnyLabelModel:
-    """P(any pair of the context is labelled | x), by a booster or by the share of contexts that have a label.
-
-    booster: None if the training contexts all have a label or all have none, so that there is nothing to learn.
-    """
+    """P(any pair of the context is labelled | x), by a booster, or constant where there is nothing to learn."""
 
     share: float
     booster: lgb.Booster | None = None
@@ -73,10 +70,7 @@ class AnyLabelModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairChoicePropensity:
-    """P(any label | x) times the pair's share, for data with at most one labelled pair per context.
-
-    shares: P(the pair is the labelled one | x, some pair is labelled).
-    """
+    """P(any label | x) times the pair's share, for data with at most one labelled pair per context."""
 
     shares: PairShares
     any_label: AnyLabelModel
@@ -192,10 +186,8 @@ NEGATIVES_PER_POSITIVE = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Propensity:
-    """P(S_jk = 1 | x) at the labelled cells, (m,).
+    """P(S_jk = 1 | x) at the labelled cells, (m,): "estimated", "marginal" (labelling rates of pairs) or "given".
 
-    how: Where the propensities come from: ``"estimated"`` by models of the features, ``"marginal"`` (labelling rates of
-        the pairs) or ``"given"`` by the user.
     n_floored: Number of cells whose estimate was raised to the floor.
     pairs: Propensities of all pairs; None where only those of the labelled cells are known.
     """
@@ -231,10 +223,7 @@ def floored_and_scaled(estimates: FloatArray, data: PreferenceData) -> Propensit
 
 
 def for_both_orders(propensity: Propensity, data: PreferenceData, apart: BoolArray | None) -> Propensity:
-    """Return propensities in which labels of models apart, (K,), stand for both orders of a pair shown in one.
-
-    Half of a propensity doubles the weight of its labels: their residuals are taken for those of the other order, too.
-    """
+    """Return propensities, halved where labels of models apart, (K,), stand for both orders of a pair shown in one."""
     if apart is None or not data.ordered or propensity.how == "given":
         return propensity
     first, second = data.cells.first, data.cells.second
@@ -362,10 +351,7 @@ def boosters_by_fold(
 
 
 def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -> PairRows:
-    """Return the labelled cells (label 1) and a sample of the unlabelled pairs (label 0), context by context.
-
-    The sampled pairs of a context are weighted to stand for all its unlabelled pairs.
-    """
+    """Return the labelled cells (1) and sampled unlabelled pairs (0), weighted to stand for all, by context."""
     cells, n_items, n_pairs = data.cells, data.n_items, data.n_items * (data.n_items - 1)
     labelled = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
     n_labelled = np.bincount(cells.context[labelled], minlength=data.n_contexts)
@@ -417,11 +403,7 @@ class CrossFittedVoteRates(CrossFittedPairPropensity):
 def estimate_vote_rates(
     data: PreferenceData, battles: ShownBattles, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> CrossFittedVoteRates | TabulatedPairPropensity:
-    """Estimate the probability that a shown battle gets a vote, by cross-fitting.
-
-    One booster per fold learns from the features and the pair which shown battles got a vote. Without features, the
-    rate of a pair is the share of its shown battles that got a vote.
-    """
+    """Estimate the probability that a shown battle gets a vote: by fold, or by pair where there are no features."""
     from .boosting import BinnedRows, BoosterSpec
 
     if data.x.shape[1] == 0:

@@ -49,8 +49,7 @@ def _read_frame(
     """
     if not context:
         raise JudgeError(
-            "the verdicts are in a frame, but no columns identify a prompt there and in the data; pass context= with "
-            "the names of such columns, or put the verdicts into columns of the data"
+            "a frame of verdicts needs context=, columns that identify a prompt there and in the data; name some"
         )
     available = column_names(frame)
     known = (*context, formula.first, formula.second)
@@ -69,8 +68,7 @@ def _read_frame(
     row_context = np.array([context_number.get(name, -1) for name in ids], dtype=np.intp)
     if (row_context < 0).all():
         raise JudgeError(
-            f"none of the {len(rows)} verdicts is about a context of the data{beside(data.context_ids, ids)}; use the "
-            f"same identifiers in both"
+            f"none of {len(rows)} verdicts is about a context of the data{beside(data.context_ids, ids)}; use its names"
         )
     return rows, row_context, columns
 
@@ -179,9 +177,7 @@ def read_verdicts(
         except DmlrankError as error:
             raise type(error)(f"judge {name!r}: {error}") from None
         if not len(cells):
-            raise JudgeError(
-                f"judge {name!r} has no verdict on a pair of these models in a context of the data; leave it out"
-            )
+            raise JudgeError(f"judge {name!r} has no verdict on these models and contexts; leave it out")
         by_judge[name] = _average_by_cell(cells, values, data)
     verdicts = _join_judges(tuple(by_judge), list(by_judge.values()), data)
     # With m for the probabilities of a label given the verdict, S for whether a pair is labelled, and pi for the
@@ -189,14 +185,12 @@ def read_verdicts(
     # cancels.
     if (verdicts.label < 0).all():
         raise JudgeError(
-            f"none of the {len(verdicts.cells)} judged pairs is among the {len(data.cells)} pairs with a human label, "
-            f"so that the data do not show how verdicts and labels are related; judge some of the labelled pairs"
-            + ("" if not data.ordered else ", in the order shown, or pass position_bias=False")
+            f"none of the {len(verdicts.cells)} judged pairs is among the {len(data.cells)} pairs with a human label; "
+            f"judge some of these" + ("" if not data.ordered else ", in the order shown, or pass position_bias=False")
         )
     if verdicts.labelled.all():
         raise JudgeError(
-            f"all {len(verdicts.cells)} judged pairs have a label, where the verdict cancels out of the estimate: "
-            f"pass verdicts on pairs without a human label as well"
+            f"all {len(verdicts.cells)} judged pairs have a label, where verdicts cancel; pass verdicts on other pairs"
         )
     return verdicts
 
@@ -430,8 +424,8 @@ def human_given_verdict(
 ) -> tuple[tuple[Recalibration | None, ...], FloatArray]:
     """Regress labels on out-of-fold mu, (r, C), and verdicts, all in the order that the judges were shown.
 
-    Returns the recalibration of each fold, None where the verdicts do not lower the held-out log-loss, and out-of-fold
-    m = P(Y | x, verdict) at the judged cells, (r, C), with wins of the cell's first item as the first category.
+    Returns the recalibration of each fold, None where verdicts do not help, and out-of-fold m = P(Y | x, verdict) at
+    the judged cells, (r, C), with wins of the cell's first item as the first category.
     """
     cells = verdicts.cells
     # Cells that have votes and verdicts: their places among the cells of the votes, and among the judged cells.

@@ -145,9 +145,7 @@ class Goal:
 
     def _pairs_of_top(self, count: int, names: list[str], scores: FloatArray) -> list[tuple[int, int]]:
         if not 1 <= count <= len(names):
-            raise OptionError(
-                f"top={count} has no meaning for {len(names)} models; give a number from 1 to {len(names)}"
-            )
+            raise OptionError(f"top={count} is no number of {len(names)} models; give one from 1 to {len(names)}")
         best, others = self._best_and_open(count, scores)
         if count == 1 and self.above is None:
             others = np.delete(np.arange(len(names)), best)
@@ -270,8 +268,7 @@ def criterion_rows(kind: str, targets: Targets, gauge: FloatArray) -> FloatArray
     constant = np.linalg.norm(free_rows, axis=1) <= 1e-9 * np.linalg.norm(rows, axis=1)
     if constant.any():
         raise HypothesisError(
-            f"contrast {labels[int(np.argmax(constant))]!r} has a value that the functional fixes, which no label can "
-            f"change; leave it out"
+            f"contrast {labels[int(np.argmax(constant))]!r} has a value that the functional fixes; leave it out"
         )
     if kind == "A":
         return rows
@@ -319,9 +316,7 @@ def vote_problem(
     edges = edge_matrix(functional.graph, functional.edge_weights, n_items) > 0
     first, second = np.nonzero(edges if ordered else np.triu(edges))
     if is_restricted and (not isinstance(functional, BradleyTerry) or functional.weights is None):
-        raise OptionError(
-            f"functional={functional.name!r} with estimator='bt_restricted'; this estimator needs functional='bt'"
-        )
+        raise OptionError(f"estimator='bt_restricted' needs functional='bt', not {functional.name!r}; change one")
     if is_restricted and functional.weights is not None:
         check_restricted_categories(functional.weights, ("first", "second", "ties")[: mu.shape[3]])
     return (RestrictedVoteProblem if is_restricted else VoteProblem)(
@@ -351,8 +346,8 @@ def mu_array(mu: object) -> FloatArray:
     table = array_of_numbers(mu, 4)
     if table is None or table.shape[1] != table.shape[2] or min(table.shape[1:]) < 2 or not len(table):
         raise NuisanceError(
-            f"mu is of the type {type(mu).__name__} with the shape {np.shape(cast(Any, mu))}; it must be an array of "
-            f"probabilities (contexts, models, models, categories), of at least one context, two models, two categories"
+            f"mu is a {type(mu).__name__} with the shape {np.shape(cast(Any, mu))}; give probabilities (contexts, "
+            f"models, models, categories) of at least one context, two models and two categories"
         )
     items = np.arange(table.shape[1])
     if (table[:, items, items] != 0).any():

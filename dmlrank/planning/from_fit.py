@@ -72,8 +72,7 @@ def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, prompts: str, 
     n_missing = int(table.isna().to_numpy().sum())
     if n_missing:
         raise DataError(
-            f"{n_missing:,} of {table.size:,} scores of the table are missing; leave out prompts or models, such as "
-            f"with table.dropna()"
+            f"{n_missing:,} of {table.size:,} scores are missing; leave out prompts or models (table.dropna())"
         )
     n, names = table.shape[0], [str(name) for name in table.columns]
     rows = {prompt: np.repeat(table.index, len(names)), "model": np.tile(names, n), "score": table.to_numpy().ravel()}
@@ -113,8 +112,7 @@ def design_fit(
         if newdata is not None:
             raise OptionError(
                 "newdata= is for votes; a plan for scores is for the prompts of the fit, or with from_scratch=True for "
-                "as many of the same kind, whose identifiers then take the places of those in the sample. For further "
-                "prompts, run all models on them and fit the rows of all prompts"
+                "as many of the same kind. For further prompts, run all models on them and fit all rows"
             )
         of_scores, goal = score_problem(estimates, steps, goal, limits, candidate, from_scratch)
         return specify(of_scores, goal, limits) if steps.grades is None else _plan_of_grades(of_scores, goal, limits)
@@ -227,8 +225,7 @@ def _problem_of_fit(
     if steps.first.mean is not None:
         if newdata is not None:
             raise OptionError(
-                "newdata= is for fits that average scores over prompts, and average='preferences' has one table of "
-                "mean preferences: leave newdata= out, or plan with update(average='scores')"
+                "newdata= has no meaning for average='preferences'; leave it out, or plan with update(average='scores')"
             )
         functional = steps.first.mean.score
     return vote_problem(
