@@ -151,8 +151,8 @@ class Goal:
             others = np.delete(np.arange(len(names)), best)
         if count == 1 and not len(others):
             raise OptionError(
-                f"top=1 asks who is first, and this is decided: {names[best[0]]} is above every other model (test of "
-                f"first place); plan for the differences of more models, such as top=2, or for all scores"
+                f"top=1 asks who is first, and this is decided: {names[best[0]]} is above every other model; plan for "
+                f"more models, such as top=2, or for all scores"
             )
         if count == 1:
             return [(best[0], k) for k in others]
@@ -178,9 +178,7 @@ class Goal:
         if aside := [names[j] for j in self.aside]:
             few = f" Next to no votes are planned for {some_of(aside)}: too few so far; contrasts= can name them."
         if self.top == 1 and self.above is None:
-            return (
-                f"The contrasts are the differences of {best[0]}, which has the {which} score, from all other models."
-            )
+            return f"The contrasts are the differences of {best[0]}, which has the {which} score, from all others."
         if self.top == 1:
             return (
                 f"First place is not decided: {best[0]} has the {which} score, and the plan is for its differences "
