@@ -229,7 +229,7 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
     if unbound.edge_weights is not None:
         if weighting != "equal":
             raise OptionError(
-                f"functional={unbound.name!r} has edge weights, and so has pairs=Pairs(edge_weights=...); give one"
+                f"functional={unbound.name!r} and pairs=Pairs(edge_weights=...) have edge weights; use one place"
             )
         weighting = "given"
     weights_of_pairs = _edge_weights(options.pairs.edge_weights, data, graph)

@@ -286,7 +286,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     constant = [name for name, error in zip(data.items, covariance.widened.std_errors, strict=True) if not error > 0]
     if constant:
         same = f"the scores of {listed(constant)} are the same on all {n:,} prompts"
-        warn(f"{same}: a standard error of zero says nothing about further prompts", kind=IntervalWarning)
+        warn(f"{same}: their standard error is zero, which says nothing about others", kind=IntervalWarning)
     return FitState(
         options=options,
         source=stages.source,
@@ -323,7 +323,7 @@ def _warn_of_few_scores(
     warn(
         f"{listed([models[j] for j in few])} {'has' if len(few) == 1 else 'have'} scores on too few prompts for "
         f"reliable intervals, which need at least {FEWEST_PROMPTS}; the fewest are equivalent to "
-        f"{np.floor(effective[few].min()):.0f}, and may keep ranks open; {advice}",
+        f"{np.floor(effective[few].min()):.0f}. They may keep ranks open; {advice}",
         kind=IntervalWarning,
     )
 
@@ -333,7 +333,7 @@ def bounds_of(scores: FloatArray, given: object = None) -> tuple[float, float]:
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
     if isinstance(given, tuple):
         if low < given[0] or high > given[1]:
-            raise OptionError(f"bounds={given} do not contain the scores, {low:g} to {high:g}; give wider ones")
+            raise OptionError(f"bounds={given}: the scores lie between {low:g} and {high:g}; give wider ones")
         return given
     return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
 
@@ -516,13 +516,9 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
         raise NuisanceError(
             f"propensity= is {table[i, j]} for {data.items[j]!r} on prompt {data.context_ids[i]!r} "
             f"({int(wrong.sum())} such scores); a score that is there has a propensity above 0 and at most 1"
-            + "; where earlier runs have none in this column, give the plan itself"
-            * isinstance(given, str)
+            + "; where earlier runs have none in this column, give the plan itself, which has those of all prompts and "
+            "models (on the command line --propensity plan.json, the file of design --out)" * isinstance(given, str)
         )
-    never = ~is_there.any(axis=0)
-    if never.any():
-        without = listed([data.items[j] for j in np.flatnonzero(never)])
-        raise MissingDataError(f"{without} has no score at all; run it on some prompts, or leave it out of the table")
     return np.asarray(table, dtype=float)
 
 

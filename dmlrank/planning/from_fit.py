@@ -109,7 +109,7 @@ def design_fit(
         if newdata is not None:
             raise OptionError(
                 "newdata= is for votes; a plan for scores is for the prompts of the fit, or with from_scratch=True for "
-                "as many of the same kind. For further prompts, run all models on them and fit all rows"
+                "as many of the same kind. For others, run all models on them and fit the rows of all prompts"
             )
         of_scores, goal = score_problem(estimates, steps, goal, limits, candidate, from_scratch)
         return specify(of_scores, goal, limits) if steps.grades is None else _plan_of_grades(of_scores, goal, limits)

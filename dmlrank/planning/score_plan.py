@@ -318,8 +318,8 @@ def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
         p = np.nan if estimates.grades is None else estimates.grades.unlike_p
         looks = f", as their judge scores look (P = {p:.2g})" if p >= LEAST_LIKELY else ""
         raise OptionError(
-            "a plan of further scores needs the probabilities with which those so far were drawn. If this was at "
-            f"random{looks}, fit with propensity='marginal' (res.update(propensity='marginal').design(...)); if a "
+            "a plan of further scores needs the probabilities with which those so far were drawn. If they were drawn "
+            f"at random{looks}, fit with propensity='marginal' (res.update(propensity='marginal').design(...)); if a "
             "plan or a column has them, with propensity= that; else leave out the models that have gaps"
         )
     before = is_there.astype(float) if known is None else known

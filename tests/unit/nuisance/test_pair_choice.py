@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dmlrank.nuisance import pair_choice
 
 from dmlrank._utils.tasks_and_threads import computing_with
-from dmlrank.nuisance import effects_and_trees
+from dmlrank.nuisance import effects_and_trees, pair_choice
 from dmlrank.nuisance.effects_and_trees import SCREENED, BoostingStage, TunedEffects, selection_cells
 from dmlrank.nuisance.pair_choice import (
     DRAWN_PER_SHOWN,

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from dmlrank.nuisance import pair_choice
 from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
 from dmlrank._utils.tasks_and_threads import computing_with
+from dmlrank.nuisance import pair_choice
 from dmlrank.nuisance.pair_choice import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 from dmlrank.nuisance.smooth import PenalisedSearch
 from dmlrank.nuisance.training_rows import LabelledRows
