@@ -1,7 +1,5 @@
 """Files of benchmark scores on the command line: the results are those of ``pairs_from_scores`` in Python."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -14,7 +14,7 @@ from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.nuisance import boosting
 from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster
-from dmlrank.nuisance.propensity_model.estimate import (
+from dmlrank.nuisance.propensity import (
     boosters_by_fold,
     estimate_propensity,
     labelled_and_sampled_pairs,

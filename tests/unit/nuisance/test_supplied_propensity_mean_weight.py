@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.propensity_model.estimate import Propensity, TabulatedPairPropensity
-from dmlrank.nuisance.propensity_model.supplied import mean_weight
+from dmlrank.nuisance.propensity import Propensity, TabulatedPairPropensity
+from dmlrank.nuisance.supplied_propensity import mean_weight
 
 
 def draw(rng, n=800, n_items=5, rate=0.03, spread=0.5, one_pair=False):
