@@ -12,8 +12,7 @@ from ..data.arrays import BoolArray
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.outcomes import WINNERS
-from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.vote_columns import Clusters
+from ..data.preferences import Clusters, FloatArray, IntArray, PreferenceData
 from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
 from ..estimation.order_effect import IgnoredOrder

@@ -10,8 +10,7 @@ import pandas as pd
 import scipy
 
 from ..data.formula.parse import parse_formula
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import ShownBattles, read_shown_battles
+from ..data.preferences import FloatArray, IntArray, ShownBattles, read_shown_battles
 from ..estimation.cross_fitting import CrossFittedMu
 from ..estimation.influence import Influence, InfluenceFunction, add_to_rows, mean_influence
 from ..estimation.voting_bounds import (

@@ -13,7 +13,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from ..data.columns import similar_names
 from ..data.formula.parse import Formula
-from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
+from ..data.preferences import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
 from ..exceptions import listed
 from ..options import Options
 from ..report.facts import read_facts
@@ -161,11 +161,6 @@ class Check(Summarised):
         -------
         str
             The path; the text of the page where ``path`` is None.
-
-        Raises
-        ------
-        FileWriteError
-            If the file cannot be written. An earlier file stays as it was.
         """
         tables = [replace(self.summary("Models"), notes=()), *self._tables(_SHOWN)]
         return write_page(path, Masthead(_TITLE if title is None else title), [], tables, problems=self._sentences())

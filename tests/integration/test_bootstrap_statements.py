@@ -26,13 +26,7 @@ def votes_of_few_users():
 
 def fit_of(votes):
     return dr.dml_rank(
-        FORMULA,
-        votes,
-        functional="bt",
-        context="question_id",
-        cov_type="cluster",
-        cov_kwds={"groups": "user"},
-        rng=0,
+        FORMULA, votes, functional="bt", context="question_id", cov_type="cluster", cov_kwds={"groups": "user"}, rng=0
     )
 
 

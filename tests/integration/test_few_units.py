@@ -1,7 +1,5 @@
 """Few prompts or clusters: limits of means of scores, and Student's quantiles of votes."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +8,8 @@ from scipy.stats import beta, f, norm
 import dmlrank as dr
 from dmlrank.exceptions import DataError, HypothesisError, IntervalWarning
 from dmlrank.options import in_objects
+
+from ..support import quiet, two_of
 
 
 def table_of(y):
@@ -92,8 +92,7 @@ def test_votes_of_two_models_on_few_prompts_have_the_limits_of_clopper_and_pears
     votes = pd.DataFrame(
         {"model_a": "a", "model_b": "b", "winner": np.where(rng.random(80) < won, "model_a", "model_b")}
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, position_bias=False, rng=0)
     x = int((votes["winner"] == "model_a").sum())
     low = beta.ppf(0.025, x, 81 - x)
@@ -229,8 +228,7 @@ def votes_of_users(sizes, seed=0):
     """Votes on pairs of three models by users, each with a taste of their own, on a prompt for each vote."""
     rng = np.random.default_rng(seed)
     user = np.repeat(np.arange(len(sizes)), sizes)
-    first = rng.integers(3, size=len(user))
-    second = (first + rng.integers(1, 3, size=len(user))) % 3
+    first, second = two_of(rng, 3, len(user))
     taste = rng.normal(size=(len(sizes), 3))
     won = rng.normal(size=len(user)) < taste[user, first] - taste[user, second]
     names, winner = np.array(list("abc")), np.where(won, "model_a", "model_b")
@@ -288,8 +286,7 @@ def test_crossed_clusters_that_are_counted_twice_are_warned_of(crowd):
 
 def test_maximum_likelihood_with_few_prompts_warns_and_tests_no_more_restrictions_than_prompts_allow():
     rng, n, names = np.random.default_rng(2), 2000, np.array([f"m{j}" for j in range(12)])
-    first = rng.integers(12, size=n)
-    second = (first + rng.integers(1, 12, size=n)) % 12
+    first, second = two_of(rng, 12, n)
     votes = pd.DataFrame({"left": names[first], "right": names[second], "prompt": rng.integers(8, size=n)})
     votes["winner"] = np.where(rng.random(n) < 0.5 + 0.02 * (second - first), "left", "right")
     with pytest.warns(IntervalWarning, match="collect votes or scores on more than 30 prompts"):

@@ -76,10 +76,7 @@ def test_numbers_that_need_a_meaning_say_so_without_contradiction():
 
 def test_rows_without_a_pair_have_one_error_that_says_what_to_do():
     battles, _ = with_messy_names()
-    for in_fifty, advice in (
-        (1, "to leave these rows out$"),
-        (49, "one model a row is a table of"),
-    ):
+    for in_fifty, advice in ((1, "to leave these rows out$"), (49, "one model a row is a table of")):
         rows = battles.copy()
         rows.loc[rows.index % 50 < in_fifty, "model_b"] = None
         n = rows["model_b"].isna().sum()

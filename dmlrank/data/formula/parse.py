@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from keyword import iskeyword
 from typing import NamedTuple
 
 from patsy import ModelDesc, PatsyError, Term
+from patsy.infix_parser import ParseNode
+from patsy.parse_formula import parse_formula as patsy_tree
 from patsy.tokens import python_tokenize
 
 from ...exceptions import FormulaError
@@ -36,6 +39,10 @@ _EQUIVALENTS = {
 _CACHE_SIZE = 64
 # A sum of at least so many summands gets nested brackets, because patsy reads a sum recursively, summand by summand.
 _MANY_SUMMANDS = 50
+# Largest number of terms that the features may stand for.
+_MOST_TERMS = 100_000
+# With a larger power, any sum of so many terms stands for more than the largest number of terms.
+_LARGEST_POWER = 20
 
 SHAPE = "winner ~ features | model_a + model_b"
 SHAPE_OF_SCORES = "score ~ features | model"
@@ -173,7 +180,13 @@ def one_sided(formula: object) -> str | None:
 def terms_of(features: str) -> tuple[Term, ...]:
     """Return the terms of the features; they are cached, because patsy takes long to read many terms."""
     try:
-        return tuple(ModelDesc.from_formula("~ " + _with_brackets(features)).rhs_termlist)
+        tree = patsy_tree("~ " + _with_brackets(features))
+        if _count_terms(tree) > _MOST_TERMS:
+            raise FormulaError(
+                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms, because * and ** combine "
+                f"all columns; write the products that you need with :, or put columns into one column of vectors"
+            )
+        return tuple(ModelDesc.from_formula(tree).rhs_termlist)
     except RecursionError:
         raise FormulaError(
             f"the features are nested too deeply ({len(features):,} characters); put many columns into one column of "
@@ -182,6 +195,20 @@ def terms_of(features: str) -> tuple[Term, ...]:
     except (PatsyError, AssertionError) as error:  # patsy asserts that & and similar marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")
         raise FormulaError(f"the features {features!r} cannot be read: {why}") from None
+
+
+def _count_terms(node: ParseNode) -> int:
+    """Return an upper bound of the number of terms that a formula stands for, without forming the terms."""
+    if len(node.args) < 2:
+        return _count_terms(node.args[0]) if node.args else 1
+    left = _count_terms(node.args[0])
+    if node.type == "**":
+        exponent = str(node.args[1].token.extra) if node.args[1].token is not None else ""
+        # An exponent that is no number is refused by patsy. Above the number of terms, a power changes nothing more.
+        power = min(int(exponent[:9]), left, _LARGEST_POWER) if exponent.isdecimal() else 1
+        return sum(math.comb(left, size) for size in range(1, power + 1))
+    right = _count_terms(node.args[1])
+    return left * right if node.type == ":" else left + right + (left * right if node.type == "*" else 0)
 
 
 def _with_brackets(features: str) -> str:

@@ -8,6 +8,8 @@ from dmlrank.nuisance.boosting import BinnedPairs
 from dmlrank.nuisance.outcome_model.main_effects import VoteRows
 from dmlrank.nuisance.training_rows import LabelledRows
 
+from ....support import two_of
+
 K, FEATURES = 70, 3
 PARAMETERS = {
     "objective": "multiclass",
@@ -29,8 +31,7 @@ def drawn():
     n = 400
     x, context = rng.normal(size=(100, FEATURES)), rng.integers(100, size=n)
     x[rng.random(x.shape) < 0.1] = np.nan
-    first = rng.integers(K, size=n)
-    second = (first + rng.integers(1, K, size=n)) % K
+    first, second = two_of(rng, K, n)
     y = np.eye(3)[rng.integers(3, size=n)]
     y[::7] = [0.5, 0.25, 0.25]
     return x, context, first, second, y, rng.integers(1, 4, size=n).astype(float), rng.normal(size=(n, 3))

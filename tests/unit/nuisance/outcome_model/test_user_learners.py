@@ -22,6 +22,8 @@ from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, fit_mu
 from dmlrank.nuisance.outcome_model.user_learners import RowsMu, check_learner, fit_learner
 from dmlrank.nuisance.training_rows import TrainingRows
 
+from ....support import two_of
+
 K, C = 4, 3
 PAIRS = ~np.eye(K, dtype=bool)
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -36,8 +38,7 @@ def battles(draw_battles):
 def rows():
     """Training rows [x, first, second] with whole weights."""
     rng = np.random.default_rng(1)
-    first = rng.integers(K, size=300)
-    second = (first + rng.integers(1, K, size=300)) % K
+    first, second = two_of(rng, K, 300)
     x = rng.normal(size=(300, 2))
     label = np.digitize(x[:, 0] + 0.5 * (first - second) + rng.normal(size=300), [-0.7, 0.7])
     return TrainingRows(np.column_stack([x, first, second]), label, rng.integers(1, 4, size=300) * 1.0, np.arange(300))
