@@ -68,7 +68,7 @@ def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, prompts: str, 
     n_missing = int(table.isna().to_numpy().sum())
     if n_missing:
         raise DataError(
-            f"{n_missing:,} of {table.size:,} scores are missing; leave out prompts or models (table.dropna())"
+            f"{n_missing:,} of {table.size:,} scores of the table are missing; leave out prompts or models (dropna)"
         )
     n, names = table.shape[0], [str(name) for name in table.columns]
     rows = {prompt: np.repeat(table.index, len(names)), "model": np.tile(names, n), "score": table.to_numpy().ravel()}
@@ -263,8 +263,8 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
         yield f"The plan is for further labels on the same {n} prompts, which say little about others."
     if has_votes:
         yield (
-            "The prompts have votes already, and labels of one are taken as independent given its features: standard "
-            "errors are larger where prompts favour models in other ways."
+            "The prompts have votes already, and labels of the same prompt are taken as independent given its "
+            "features: standard errors are larger where prompts favour models in other ways."
         )
     if is_bt and steps.setup.weighting == "equal" and not goal.of_all_scores:
         yield (

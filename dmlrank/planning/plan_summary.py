@@ -318,9 +318,9 @@ def _statements(solution: Solution, alpha: float) -> Iterator[str]:
     before, after = (((rows @ sigma) * rows).sum(axis=1) for sigma in sigmas)
     if (after > _LARGER * before).any():
         yield (
-            "Some standard errors are larger than without the planned labels: few labels on many new prompts get the "
-            "weight of these (plan for fewer, or fit all rows with mixture_propensity), and weights by counts follow "
-            "labels."
+            "Some standard error is larger than that of the fit without the planned labels: few labels on many new "
+            "prompts get the weight of these (plan for fewer, or fit all rows with mixture_propensity), and weights by "
+            "counts follow labels."
         )
     if isinstance(problem, VoteProblem) and not problem.ordered:
         yield "The display order of a pair is drawn at random; fit the labels with position_bias=False."

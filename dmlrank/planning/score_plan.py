@@ -237,7 +237,7 @@ def score_problem(
     if from_scratch:
         if candidate is not None or not is_complete.all():
             raise OptionError(
-                "from_scratch=True needs all scores (missing='common') and no candidate=; leave one of the two out"
+                "from_scratch=True needs all scores (missing='common'); leave candidate= out, or from_scratch="
             )
         if steps.options.prompts != "fixed":
             goal = replace(goal, share=0.5)
@@ -247,8 +247,8 @@ def score_problem(
     residual, goal = mean - predicted, replace(goal, scores=estimates.estimate[like])
     if is_complete.all():
         raise OptionError(
-            "every model was run on every prompt of the fit; take further prompts or runs of all cells, name a model "
-            "without runs as candidate=, or plan a new round with from_scratch=True"
+            "every model was run on every prompt of the fit; take further prompts or further runs of all cells, name a "
+            "model without runs as candidate=, or plan a new round with from_scratch=True"
         )
     group = _groups(steps, goal, names, is_complete)
     # Without a score, or in a round of its own, a residual stands for one that is there.
@@ -325,7 +325,7 @@ def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
     before = is_there.astype(float) if known is None else known
     if not np.isfinite(before).all():
         raise OptionError(
-            "a column has no propensities of scores that were not drawn; fit with the plan, or a frame of all of them"
+            "propensities of scores that were not drawn are not known from a column; fit with the plan or a frame"
         )
     return before
 

@@ -17,15 +17,7 @@ from dmlrank.estimation.voting_bounds import (
     additive_bounds,
     first_order_bounds,
 )
-from dmlrank.functionals import (
-    Borda,
-    BradleyTerry,
-    CategoryWeights,
-    Dominance,
-    Graph,
-    RankCentrality,
-    SoftMin,
-)
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, Graph, RankCentrality, SoftMin
 from dmlrank.nuisance.propensity import TabulatedPairPropensity
 
 from ...support import without_order

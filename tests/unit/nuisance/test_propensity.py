@@ -22,7 +22,7 @@ from dmlrank.nuisance.propensity import (
 )
 from dmlrank.nuisance.training_rows import Folds, stack_rows
 
-from ....support import two_of
+from ...support import two_of
 
 SMALL = {"n_estimators": 40, "num_leaves": 4, "learning_rate": 0.05}
 N_ITEMS = 4
