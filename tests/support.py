@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import pathlib
-import re
 import sys
 import warnings
 from contextlib import contextmanager
@@ -201,8 +200,3 @@ def table_of_criteria(prompts, rng, k=4):
     latent = (hard + shared)[None] * 0.5 + np.sqrt(0.5) * rng.normal(size=(3, prompts, k))
     right, safe = norm.cdf(latent[0]) < 0.6 + 0.15 * place, norm.cdf(latent[2]) < 0.8 - 0.1 * place**2
     return rows_of({"right": right, "style": 3.0 - 0.4 * place - latent[1], "safety": safe})
-
-
-def without_glossary(page):
-    """A page without the explanations of its words."""
-    return re.sub("<dfn[^>]*>(.*?)<span>.*?</span></dfn>", r"\1", page)

@@ -86,9 +86,7 @@ def _one_table(frames: Sequence[Frame], paths: Sequence[str]) -> Frame:
             raise DataError(f"{path!r} is read in parts; give it alone, or all parquet files as one pattern or folder")
         tables.append(take_columns(frame, column_names(frame)))
         if differing := sorted(set(tables[0].columns) ^ set(tables[-1].columns)):
-            raise DataError(
-                f"files of one table need the same columns, but {paths[0]!r} and {path!r} differ in {listed(differing)}"
-            )
+            raise DataError(f"{paths[0]!r} and {path!r} are one table, but their columns differ in {listed(differing)}")
     return pd.concat(tables, ignore_index=True)
 
 
@@ -103,8 +101,8 @@ def read_propensities(path: str) -> pd.DataFrame:
         found = content.get("propensities") if isinstance(content, dict) else None
     if found is None:
         raise DataError(
-            f"propensity='{path}' is a file without the propensities of all prompts and models, which only a plan for "
-            f"scores in JSON has: run the command that made the plan with --out plan.json, too"
+            f"propensity='{path}' has no propensities of all prompts and models, as a plan for scores in JSON has: "
+            f"make the plan with --out plan.json"
         )
     prompts = [tuple(prompt) if isinstance(prompt, list) else prompt for prompt in found["prompts"]]
     table = pd.DataFrame(found["table"], index=pd.Index(prompts), columns=found["models"])
@@ -135,8 +133,8 @@ def refuse_lost_runs(propensity: object, frame: Frame, context: Sequence[str], f
         *prompt, model = of_plan[is_lost].iloc[0]
         raise DataError(
             f"the plan of propensity= has {len(planned):,} runs, and {is_lost.sum():,} of them have no score in the "
-            f"table, first prompt {', '.join(map(repr, prompt))} and model {model!r}; without failed runs a model "
-            f"looks too good: write the score of a failed run, such as 0, and make the runs that were not made"
+            f"table, first prompt {', '.join(map(repr, prompt))} and model {model!r}; write the score of a failed run, "
+            f"such as 0, and make the runs that were not made"
         )
 
 
@@ -155,14 +153,9 @@ def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
             column_names(path)
             return path, True
         if Path(path).is_dir():
-            raise DataError(
-                f"{path!r} is a folder without parquet files; give a folder with files *.parquet, or a file that ends "
-                f"with {', '.join(FORMATS)}"
-            )
+            raise DataError(f"{path!r} is a folder without parquet files; give a file, or a folder with some")
         if kind not in FORMATS:
-            raise DataError(
-                f"{path!r} has an unknown ending; readable files end with {', '.join(FORMATS)}{nearest(kind, FORMATS)}"
-            )
+            raise DataError(f"{path!r} has an unknown ending; known: {', '.join(FORMATS)}{nearest(kind, FORMATS)}")
         if not Path(path).exists():
             raise DataError(f"there is no file {path!r}")
     file_format = FORMATS.get(kind, "a file")
@@ -269,10 +262,7 @@ def _separator(text: str) -> str:
     likely = [mark for mark, n in found.items() if n > 1]
     if len(likely) > 1:
         seen = " or ".join(f"{mark!r} ({found[mark]} columns)" for mark in likely)
-        raise ValueError(
-            f"its separator may be {seen}; the header is {shown(text.lstrip().splitlines()[0], 80)}: save it as csv "
-            f"with commas, or name the separator in a first line such as 'sep=;'"
-        )
+        raise ValueError(f"its separator may be {seen}; name the separator in a first line such as 'sep=;'")
     return likely[0] if likely else ","
 
 
@@ -285,8 +275,7 @@ def _has_decimal_commas(column: pd.Series) -> bool:
         return False
     if all(re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", word) for word in with_comma):
         raise ValueError(
-            f"{with_comma[0]!r} in column {column.name!r} may be a number with a decimal comma, or thousands; write "
-            f"numbers with a point and without thousands separators"
+            f"{with_comma[0]!r} in column {column.name!r} may have a decimal comma, or thousands; write it with a point"
         )
     return True
 
@@ -313,10 +302,7 @@ def _records(text: str) -> pd.DataFrame:
 def _with_text_names(frame: Frame, names: Sequence[str]) -> Frame:
     """Return a frame in which names that are whole numbers are text, as they are in csv."""
     if isinstance(frame, str):
-        raise DataError(
-            f"{frame!r} is read in parts and its cells have types, and another file is csv, whose cells have none; "
-            f"write the csv file as parquet, so that names agree"
-        )
+        raise DataError(f"{frame!r} is read in parts, and another file is csv; write it as parquet")
     if isinstance(frame, pd.DataFrame):
         found = {name: frame[name] for name in names if name in frame.columns}
         whole = {
@@ -425,8 +411,8 @@ def _named_feature(column: pd.Series) -> pd.Series:
         pairs = pd.DataFrame({"word": column, "number": numbers}).drop_duplicates().dropna()
         name, other, *_ = pairs.loc[pairs["number"].duplicated(keep=False)].sort_values("number")["word"]
         raise DataError(
-            f"column {column.name!r} holds names and is a feature, too: {name!r} and {other!r} are different names but "
-            f"the same number; put the names into a column of their own"
+            f"column {column.name!r} holds names and is a feature, too, but {name!r} and {other!r} are the same "
+            f"number; put the names into a column of their own"
         )
     return numbers
 

@@ -161,11 +161,6 @@ class Check(Summarised):
         -------
         str
             The path; the text of the page where ``path`` is None.
-
-        Raises
-        ------
-        FileWriteError
-            If the file cannot be written. An earlier file stays as it was.
         """
         tables = [replace(self.summary("Models"), notes=()), *self._tables(_SHOWN)]
         return write_page(path, Masthead(_TITLE if title is None else title), [], tables, problems=self._sentences())

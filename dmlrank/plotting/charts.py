@@ -8,10 +8,10 @@ line style, too, and the classes of a colour map (:func:`signed_colours`) differ
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-
-Colour: TypeAlias = str | tuple[float, ...]
 
 DARK, LIGHT = "#1f4e79", "#7fa6c9"
 # Lines, grids and cells that say "nothing found"; the reference line is darker than the grid.
@@ -53,26 +51,15 @@ _LONGEST_NAME = 60
 class SeriesStyle(NamedTuple):
     """Look of one series of a picture, in matplotlib's words; two series differ in more than their hue."""
 
-    colour: Colour
+    colour: str
     marker: str
     linestyle: str | tuple[int, tuple[int, ...]]
 
 
-def palette(number: int) -> list[Colour]:
-    """Return colours that are easy to distinguish; more than eight come from a map that grows lighter throughout."""
-    from matplotlib import colormaps
-
-    if number <= len(_PALETTE):
-        return list(_PALETTE[:number])
-    return [colormaps["cividis"](0.95 * place / (number - 1)) for place in range(number)]
-
-
 def series_styles(number: int) -> list[SeriesStyle]:
-    """Return the looks of several series: colour, marker and line style."""
-    return [
-        SeriesStyle(colour, _MARKERS[place % len(_MARKERS)], _LINE_STYLES[place % len(_LINE_STYLES)])
-        for place, colour in enumerate(palette(number))
-    ]
+    """Return the looks of at most twelve series: colour, marker and line style."""
+    looks = zip(_MARKERS[:number], cycle(_PALETTE), cycle(_LINE_STYLES), strict=False)
+    return [SeriesStyle(colour, marker, line) for marker, colour, line in looks]
 
 
 def sequential_colours() -> Colormap:
@@ -94,25 +81,9 @@ def signed_colours() -> Colormap:
     return LinearSegmentedColormap.from_list("signed", stops)
 
 
-def relative_luminance(colour: Colour) -> float:
-    """Return the relative luminance of a colour: 0 for black, 1 for white.
-
-    References
-    ----------
-    W3C (2018), Web Content Accessibility Guidelines 2.1, definition of relative luminance.
-    """
-    from matplotlib.colors import to_rgb
-
-    channels = np.array(to_rgb(colour))
-    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
-
-
 def text_colour_at(image: ScalarMappable, value: float) -> str:
-    """Return the colour of text with the higher contrast on the cell of a heat map that shows this value."""
-    background = tuple(np.ravel(image.to_rgba(np.array([value]))))
-    # At this luminance, black and white have the same contrast ratio.
-    return "black" if relative_luminance(background) > 0.179 else "white"
+    """Return the colour of text on the cell of a heat map that shows this value: black on light cells."""
+    return "black" if np.ravel(image.to_rgba(np.array([value])))[:3] @ [0.3, 0.59, 0.11] > 0.5 else "white"
 
 
 def new_axes(ax: Axes | None, height: float, width: float = 7.5) -> Axes:
@@ -226,16 +197,9 @@ def names_width(names: Sequence[str]) -> float:
 
 
 def write_title(axes: Axes, title: str) -> Axes:
-    """Write a title above the axes, in lines that end at punctuation where they can, and return the axes."""
+    """Write a title above the axes, in lines as long as these, and return the axes."""
     letters = max(24, int(axes_points(axes)[0] / (_LETTER_WIDTH * TITLE_SIZE)))
-    lines: list[str] = []
-    for text in title.split("\n"):
-        # Lines are not broken at spaces that do not allow a break.
-        for breakable in (re.sub("(?<![,:;]) ", "\u00a0", text), text):
-            parts = textwrap.wrap(breakable, letters, break_long_words=False, break_on_hyphens=False)
-            if max(map(len, parts), default=0) <= letters:
-                break
-        lines += [part.replace("\u00a0", " ") for part in parts]
+    lines = (textwrap.fill(text, letters, break_long_words=False, break_on_hyphens=False) for text in title.split("\n"))
     axes.set_title("\n".join(lines), fontsize=TITLE_SIZE)
     return axes
 

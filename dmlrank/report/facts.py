@@ -20,7 +20,7 @@ from .phrases import SummaryLevel, as_sentence
 _LIST = """
 = First place
 single, intervals, means: {mean_of_one}
-test: {race.who_leads}
+race: {race.who_leads}
 race: {race.order_of_lead}
 race: {race.by_how_much}
 race: {apart} are told apart.
@@ -249,23 +249,8 @@ def read_facts(text: str) -> dict[str, tuple[Fact, ...]]:
 
 
 FACTS = read_facts(_LIST)
-(
-    FIRST,
-    _NONE,
-    _WARNINGS,
-    PART,
-    SCORES,
-    _DEPEND,
-    _COLUMNS,
-    _STYLE,
-    _PROMISES,
-    _DATA,
-    _METHOD,
-    _ASSUMED,
-    _FIGURES,
-    _MORE,
-    _SHORT,
-) = FACTS
+FIRST, _NONE, _WARNINGS, PART, SCORES, _DEPEND, _COLUMNS, _STYLE, *_LATER = FACTS
+_PROMISES, _DATA, _METHOD, _ASSUMED, _FIGURES, _MORE, _SHORT = _LATER
 # The topics of each paragraph below a summary; warnings stand before the last paragraph.
 _PARAGRAPHS = ((FIRST, _NONE, _WARNINGS), (PART, _STYLE, _DATA, _FIGURES), (SCORES, _COLUMNS, _PROMISES, _MORE))
 # The sections of explain(), and of a page below "How to read this page", in their order.

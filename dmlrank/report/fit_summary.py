@@ -189,7 +189,7 @@ def leaderboard_columns(
         columns["rank_set"] = Column(
             "rank",
             "Rank",
-            [(rank_set_text(*ends),) for ends in sets],
+            [(str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}",) for ends in sets],
             [f"{best}.{worst:05d}" for best, worst in sets],
             f"All ranks that the data leave possible, with {level.confidence} confidence for all models at once: "
             f"1\u20132 is first or second.",
@@ -229,11 +229,6 @@ def _numbers(head: str, title: str, values: FloatArray, digits: int, explanation
     texts = [fixed_text(value, digits) for value in values]
     keys = [text if text.startswith("-") else "" for text in texts]
     return Column(head, title, [(text,) for text in texts], keys, explanation, hyphen="\u2212")
-
-
-def rank_set_text(best: int, worst: int) -> str:
-    """Return a rank set as it is written."""
-    return str(best) if best == worst else f"{best}-{worst}"
 
 
 # --- the summary ------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -386,31 +387,16 @@ _REVERSALS_NAMED, CHANGES_NAMED = 3, 5
 
 
 # The words with which the news of a comparison begins, which pages show above its table.
-MOVED, _NEW, _GONE, _ONLY, OVERALL = NEWS = ("What moved", "New in", "Gone in", "Ranked only in", "All prompts:")
+MOVED, _RANKED, OVERALL = NEWS = ("What moved", "Ranked in", "All prompts:")
 
 
-def arrival_sentences(
-    names: Sequence[str], of_results: Sequence[Mapping[str, str]], unranked: Sequence[Mapping[str, str]]
-) -> list[str]:
-    """Say which models are new in a result, which are gone, and which have votes in both results and one rank.
-
-    ``of_results`` has what is said of each result's models, and ``unranked`` why others have no score there.
-    """
+def arrival_sentences(names: Sequence[str], results: Sequence[Estimates]) -> list[str]:
+    """Say which models one of two neighbouring results has and the other has not: new ones, and those that are gone."""
     sentences = []
-    for after in range(1, len(names)):
-        for word, ranked, other in ((_NEW, after, after - 1), (_GONE, after - 1, after)):
-            alone = {model: said for model, said in of_results[ranked].items() if model not in of_results[other]}
-            reasons = unranked[other]
-            absent = [f"{model} ({said})" for model, said in alone.items() if model not in reasons]
-            if absent:
-                sentences.append(f"{word} {names[after]!r}: {first_of(absent, CHANGES_NAMED)}.")
-            present = [
-                f"{model} ({said}; {names[other]}: {reasons[model]})"
-                for model, said in alone.items()
-                if model in reasons
-            ]
-            if present:
-                sentences.append(f"{_ONLY} {names[ranked]!r}: {first_of(present, CHANGES_NAMED)}.")
+    for one, other in chain(*(((k, k - 1), (k - 1, k)) for k in range(1, len(names)))):
+        alone = [model for model in results[one].models if model not in results[other].models]
+        if alone:
+            sentences.append(f"{_RANKED} {names[one]!r}, not in {names[other]!r}: {first_of(alone, CHANGES_NAMED)}.")
     return sentences
 
 

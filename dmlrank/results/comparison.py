@@ -15,18 +15,18 @@ import pandas as pd
 from .._utils.argument_checks import check_flag, check_type, real_number
 from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
 from ..data.arrays import FloatArray
-from ..data.columns import is_unicode, similar_names
+from ..data.columns import similar_names
 from ..data.graph import Graph, VoteCounts, losses_clause
 from ..data.hypotheses import LinearHypothesis
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
-from ..inference.ranks import rank_bounds, rank_changes, ranks_of
+from ..inference.ranks import rank_changes, ranks_of
 from ..inference.simultaneous import separate
 from ..inference.wald import WaldTestResults, wald_test
 from ..options import METHODS
 from ..report.fact_words import score_words
-from ..report.fit_summary import ShownModels, choose_models, rank_set_text
+from ..report.fit_summary import ShownModels, choose_models
 from ..report.phrases import (
     CHANGES_NAMED,
     arrival_sentences,
@@ -46,7 +46,6 @@ from ..tables.summary_table import (
     Summary,
     decimals,
     fewest_decimals,
-    fixed_text,
     p_value_clause,
     p_value_text,
     score_texts,
@@ -296,7 +295,7 @@ class Comparison(JointBoards):
         alpha, further_notes = self.results[0].estimates.alpha, [self.samples]
         # A change of rank may be noise: only those that are shown to be none stand in the table.
         moved: dict[tuple[str, str], int] = {}
-        news = arrival_sentences(self.names, self._places(alpha), self._reasons_for_no_rank())
+        news = arrival_sentences(self.names, [result.estimates for result in self.as_given or self.results])
         if all(result.estimates.has_intervals for result in self.results):
             moves = self._place_changes(None)
             moves = moves[(moves["rank_change_low"] > 0) | (moves["rank_change_high"] < 0)]
@@ -361,44 +360,8 @@ class Comparison(JointBoards):
         reversals = joint if isinstance(joint, str) else self.reversals()
         reversed_pairs = reversal_note(self.names, results, reversals, results[0].alpha)
         notes = tuple(filter(None, (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)))
-        table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=2)
+        table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes)
         return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
-
-    def _places(self, alpha: float) -> list[dict[str, str]]:
-        """Return for each result as it was given what is said of a model that others lack: score and rank set."""
-        places = []
-        for result in self.as_given or self.results:
-            e = result.estimates
-            digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
-            said = [f"score {fixed_text(score, digits)}" for score in e.estimate]
-            if e.has_intervals:
-                sets = zip(*rank_bounds(separate(e.estimate, result.simultaneous, alpha, e.sign).above), strict=True)
-                of = f"of {len(e.models)}"
-                said = [f"{text}, rank set {rank_set_text(*ends)} {of}" for text, ends in zip(said, sets, strict=True)]
-            few = dict.fromkeys(e.diagnostics.models_with_few_prompts, f"too few {e.counts}s for a rank")
-            places.append(dict(zip(e.models, said, strict=True)) | few)
-        return places
-
-    def _reasons_for_no_rank(self) -> list[dict[str, str]]:
-        """Return for each result why models of other results have votes there, but too few for a score."""
-        reasons = []
-        for result in self.as_given or self.results:
-            e, steps = result.estimates, result.steps
-            of_result = dict.fromkeys(e.diagnostics.models_dropped, f"too few {e.counts}s on its pairs")
-            if steps is not None and of_result and "data" in steps.kept:
-                read = steps.kept["data"].result
-                votes = read.pair_votes()
-                for model in of_result:
-                    j = read.items.index(model)
-                    of_result[model] = (
-                        f"{counted(int(votes[j].sum() + votes[:, j].sum()), e.counts)}, too few on its pairs"
-                    )
-            if steps is not None and steps.options.pairs.min_votes > 1:
-                few = f"fewer than {steps.options.pairs.min_votes:,} {e.counts}s"
-                absent = [model for other in self.as_given or self.results for model in other.models]
-                of_result |= {model: few for model in absent if model not in e.models and model not in of_result}
-            reasons.append(of_result)
-        return reasons
 
     def _change_notes(self) -> list[str]:
         """Say which scores changed from the first result, or why there is no test of this."""
@@ -527,9 +490,6 @@ def named_results(names: Sequence[str], results: Sequence[RankResults], *, indep
     """Compare results under names that need not be identifiers, such as names of files."""
     if len(names) != len(results) or len(set(names)) < len(names):
         raise OptionError(f"{len(results)} results need {len(results)} different names; got {listed(names)}")
-    for name in names:
-        if not is_unicode(name):
-            raise OptionError(f"the name {name!r} of a result is no text in Unicode; give the result another name")
     check_flag("independent", independent)
     for result in results:
         _NEEDS.check("compare", result)

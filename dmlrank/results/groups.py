@@ -61,8 +61,7 @@ _POINTS = 25
 class GroupResults(JointBoards, Generic[Result]):
     """Scores in every group of prompts; :meth:`RankResults.by` returns an object of this class.
 
-    ``groups["coding"]`` is the result of one group, with tests, intervals, rank sets and summary as for a fit. Tests
-    across groups name scores as ``"group: model"``.
+    ``groups["coding"]`` is the result of one group. Tests across groups name scores as ``"group: model"``.
 
     Attributes
     ----------
@@ -73,19 +72,17 @@ class GroupResults(JointBoards, Generic[Result]):
     joint : JointEstimates
         Scores of all groups with their covariance, group by group.
     of_groups : dict of Estimates
-        The estimates of every group by name, as if they came from a fit of their own, without a critical value.
+        The estimates of every group by name, as if they came from a fit of their own.
     values : tuple of tuple of str
         The value of every grouping column in each group.
     as_result : callable
-        Returns the result of a group from its estimates; the class :class:`RankResults` by default.
+        Returns the result of a group from its estimates.
     is_partition : bool
         Whether every prompt belongs to exactly one group; otherwise groups may overlap.
     left_out : tuple of (str, str)
         Groups that have no scores, with the reason.
     dependent_groups : tuple of str
         Groups whose indicators are linear combinations of those of the groups before; usually none.
-    style_of_group : tuple of StyleEstimates
-        Scores before and after the adjustment for style, and slopes, of each group; empty without slopes.
 
     Examples
     --------
@@ -129,10 +126,7 @@ class GroupResults(JointBoards, Generic[Result]):
 
     @property
     def slopes(self) -> pd.DataFrame:
-        """Slopes on style in every group: a row per group and style column, with ``estimate`` and ``std_error``.
-
-        The slopes of a group are those within its prompts. The frame has no rows without an adjustment to equal style.
-        """
+        """Slopes on style within the prompts of every group: a row per group and style column; none without style."""
         rows = [
             (name, term, slope, error)
             for name, e in self.of_groups.items()
@@ -179,30 +173,22 @@ class GroupResults(JointBoards, Generic[Result]):
 
         Raises
         ------
-        OptionError
-            If there is one group only.
         HypothesisError
-            If there are too few clusters for so many restrictions, or one of several overlapping groups is determined
-            by the others.
+            If there are too few clusters, or one of several overlapping groups is determined by the others.
 
         Notes
         -----
-        The law is Johansen's (1980), in which each group's covariance is estimated from its own prompts. In simulations
-        without differences, with one vote per prompt and 8 models, a test at 5 % rejected in 5.8 % of the data sets
-        with 5 groups of 50 prompts, where chi-squared would reject in 19 % (docs/groups.md). :meth:`equal_by_model`
-        tests fewer restrictions at once.
+        The law is Johansen's (1980), in which each group's covariance is estimated from its own prompts (docs/groups.md
+        has simulations). :meth:`equal_by_model` tests fewer restrictions at once.
         """
         tested = in_joint_tests(self.models, self.of_groups.values())[0] if models is None else models
         places, n_groups = places_of(self.models, tested), len(self)
         if n_groups < 2:
-            raise OptionError(
-                f"{self.variable} has one group only, {self.groups[0]!r}, so that no groups can be compared"
-            )
+            raise OptionError(f"{self.variable} has one group only, {self.groups[0]!r}")
         if self.dependent_groups:
             raise HypothesisError(
-                f"the prompts of the groups {listed(self.dependent_groups)} are determined by the prompts of the other "
-                f"groups, so that the covariance of all scores has no inverse; call by() without one of these groups, "
-                f"or test single models with equal_by_model()"
+                f"the prompts of the groups {listed(self.dependent_groups)} are determined by those of the others; "
+                f"call by() without one of these groups"
             )
         between = np.eye(n_groups)[1:] - np.eye(n_groups)[0]
         matrix = np.kron(between, self._compared[places])
@@ -246,9 +232,8 @@ class GroupResults(JointBoards, Generic[Result]):
         Returns
         -------
         DataFrame
-            A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm``, which is adjusted for all models by
-            Holm's method. NaN where a score does not vary, where the model has no vote in one of the groups, or where a
-            warning of the fit calls its interval too short.
+            A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm``, adjusted for all models by Holm's
+            method. NaN where a score does not vary or rests on too few votes.
         """
         maps, covariance = np.kron(np.eye(len(self)), self._compared), self._covariance_between.matrix
         # A row of indices per group, a column per model.
@@ -308,8 +293,8 @@ class GroupResults(JointBoards, Generic[Result]):
         -------
         DataFrame
             Columns ``group term estimate std_error statistic p_value p_adjusted conf_low conf_high interval``.
-            ``p_adjusted`` and intervals hold for all groups and models together, ``p_value`` for each test alone; the
-            statistic compares a score with the neutral value. Numbers are NaN where a model has no vote in a group.
+            ``p_adjusted`` and intervals hold for all groups and models together; the statistic compares a score with
+            the neutral value. Numbers are NaN where a model has no vote in a group.
         """
         z = np.concatenate([e.neutral_statistics() for e in self.of_groups.values()])
         max_t, n_models = None, len(self.models)
@@ -412,14 +397,12 @@ class GroupResults(JointBoards, Generic[Result]):
         Returns
         -------
         matplotlib Axes
-            The axes of the picture; the first column where there are several, because the models are many.
+            The axes of the picture.
 
         Raises
         ------
         OptionError
             If there are too many models to draw, or more than 12 groups.
-        UnknownModelError
-            If a model was not ranked.
         """
         e, alpha = self.estimates, alpha_or_default(alpha, self.joint.alpha)
         columns = list(rows_to_show(e, models, top).places)
@@ -545,8 +528,7 @@ class Projection(JointResults, ModelTable):
         DataFrame
             Columns ``coefficient term estimate std_error statistic p_value p_adjusted conf_low conf_high interval``.
             ``p_adjusted`` and intervals hold for all coefficients and models together. A coefficient is tested against
-            zero. The constant is tested against the neutral value of a score, and has no test where there is no such
-            value.
+            zero, the constant against the neutral value of a score.
         """
         null = np.zeros((len(self.coefficients), len(self.models)))
         if self.design.constant:
@@ -563,7 +545,7 @@ class Projection(JointResults, ModelTable):
         -------
         DataFrame
             A row per term: ``statistic``, ``df`` (columns of the term times the structural rank) and ``p_value``; NaN
-            where a term cannot be tested, for example because there are fewer clusters than restrictions.
+            where a term cannot be tested.
         """
         rows, joint, n_models = {}, self.joint, len(self.models)
         tested = places_of(self.models, in_joint_tests(self.models, [self.estimates])[0])
@@ -605,15 +587,6 @@ class Projection(JointResults, ModelTable):
         -------
         DataFrame
             A row per model and point: ``variable``, model, estimate, std_error, lower, upper.
-
-        Raises
-        ------
-        ColumnError
-            If the formula has no such variable.
-        UnknownModelError
-            If a model was not ranked.
-        OptionError
-            If the grid is empty, or ``at`` names a variable that does not exist.
 
         Examples
         --------

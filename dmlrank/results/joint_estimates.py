@@ -34,8 +34,8 @@ from ..inference.wald import (
 )
 from ..report.fact_words import slope_sentences
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.render_page import Board, Masthead, check_page_extra, write_page
-from ..tables.summary_table import Summarised, Summary, decimals, p_value_text
+from ..report.render_page import Board, Masthead, write_page
+from ..tables.summary_table import Summarised, Summary, decimals, p_value_text, score_texts
 from .pareto import Pareto
 from .requirements import ModelTable, alpha_or_default, have_same_scores, joined_names
 from .score_tests import ZTestResults
@@ -129,11 +129,6 @@ class JointResults(Summarised):
         -------
         DataFrame
             Columns ``lower`` and ``upper``, a row per block and model.
-
-        Raises
-        ------
-        OptionError
-            If there is no joint covariance, or alpha or the method cannot be used.
         """
         joint, max_t = self.joint, self.joint.max_t
         critical = max_t.critical(alpha_or_default(alpha, joint.alpha), method)
@@ -159,11 +154,6 @@ class JointResults(Summarised):
         -------
         ZTestResults
             As in statsmodels; p-values are not adjusted.
-
-        Raises
-        ------
-        OptionError
-            If there is no joint covariance.
         """
         return z_tests(ZTestResults, self.joint, self.joint.hypothesis(hypothesis), read_alternative(side, delta))
 
@@ -179,13 +169,6 @@ class JointResults(Summarised):
         -------
         WaldTestResults
             As in statsmodels; the degrees of freedom are the structural rank.
-
-        Raises
-        ------
-        HypothesisError
-            If there are too few clusters for so many restrictions.
-        OptionError
-            If there is no joint covariance.
         """
         return wald_test(self.joint, self.joint.hypothesis(hypothesis))
 
@@ -243,7 +226,6 @@ class JointBoards(JointResults, ModelTable):
         str
             The path; the text of the page where ``path`` is None.
         """
-        check_page_extra()
         check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
         differing, boards, tables = self._page(alpha, unit)
         if pareto is not None:
@@ -412,9 +394,8 @@ class StyleResults(JointResults):
     def table(self) -> pd.DataFrame:
         """Scores of the three leaderboards by model.
 
-        The columns are ``raw`` (scores without adjustment), ``averaged`` (averaged over style, with no slope removed)
-        and ``equal`` (scores at equal style), each followed by a column of its standard errors, then ``rank_raw`` and
-        ``rank_equal``. Models are in the order of ``equal``.
+        ``raw`` (without adjustment), ``averaged`` (over style, with no slope removed) and ``equal`` (at equal style),
+        each followed by its standard errors, then ``rank_raw`` and ``rank_equal``. In the order of ``equal``.
         """
         style, columns = self._style, dict[str, FloatArray | IntArray]()
         for board in _BOARDS:
@@ -435,14 +416,8 @@ class StyleResults(JointResults):
         -------
         DataFrame
             By model: ``rank_raw``, ``rank_equal``, ``change`` (positive for a model that rises), ``change_low`` and
-            ``change_high``, whose intervals hold for all models at the same time; ``shift`` (equal minus raw score)
-            with ``shift_se``, simultaneous intervals ``shift_low`` and ``shift_high`` and adjusted p-values
-            ``p_adjusted``.
-
-        Notes
-        -----
-        Rank sets of the raw scores and of the scores at equal style hold with probability 1 - alpha / 2 each, so that
-        all differences of ranks lie between the differences of their ends with probability 1 - alpha.
+            ``change_high``; ``shift`` (equal minus raw score) with ``shift_se``, ``shift_low``, ``shift_high`` and
+            ``p_adjusted``. Rank sets hold with probability 1 - alpha / 2 each, and so their differences jointly.
         """
         style, alpha = self._style, alpha_or_default(alpha, self.estimates.alpha)
         basis, n_models = self.estimates.covariance.basis, len(self.estimates.models)
@@ -497,25 +472,10 @@ class StyleResults(JointResults):
         Returns
         -------
         Summary
-            A table that prints as text and converts to HTML, LaTeX, Markdown and CSV.
+            The table with notes.
         """
         alpha = alpha_or_default(alpha, self.estimates.alpha)
         return build_style_summary(self.estimates, self._style, self.table, self.rank_changes(alpha), alpha)
-
-    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """Write :attr:`table` as CSV.
-
-        Parameters
-        ----------
-        path : str or path, optional
-            File to write; None returns the text.
-
-        Returns
-        -------
-        str or None
-            The text, where no path is given.
-        """
-        return self.table.to_csv(path)
 
     def __repr__(self) -> str:
         return str(self.summary())
@@ -526,13 +486,6 @@ class StyleResults(JointResults):
         return self.estimates.style
 
 
-# One head for every column of the table of the three leaderboards, where no head stands over two columns.
-_COLUMN_HEADS = (
-    *(f"{board}{number}" for board in ("raw", "averaged", "equal") for number in ("", " std err")),
-    *("rank raw", "rank equal", "change", "change CI", "shift P"),
-)
-
-
 def build_style_summary(
     results: Estimates, style: StyleEstimates, table: pd.DataFrame, changes: pd.DataFrame, alpha: float
 ) -> Summary:
@@ -541,12 +494,9 @@ def build_style_summary(
     header = (("Functional:", functional, "No. Votes:", f"{style.n_votes:,}"),)
     title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
     digits = decimals(table["equal_se"].to_numpy(), fewest=2)
-    heads = (("raw", 2), ("averaged", 2), ("equal", 2), ("rank", 2), ("change", 2), ("shift P", 1))
+    heads = ("raw", "averaged", "equal", "rank raw", "rank equal", "change", "change CI", "shift P")
     moved = changes.loc[table.index]
-    columns: list[list[str]] = []
-    for board in ("raw", "averaged", "equal"):
-        columns.append([f"{score:.{digits}f}" for score in table[board]])
-        columns.append([f"({error:.{digits}f})" for error in table[f"{board}_se"]])
+    columns = [score_texts(table[board].to_numpy(), table[f"{board}_se"].to_numpy(), digits) for board in _BOARDS]
     columns += [[f"{rank:.0f}" for rank in table[name]] for name in ("rank_raw", "rank_equal")]
     ends = zip(moved["change_low"], moved["change_high"], strict=True)
     columns += [
@@ -555,17 +505,7 @@ def build_style_summary(
         [p_value_text(p) for p in moved["p_adjusted"]],
     ]
     rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
-    return Summary(title, header, heads, rows, _style_notes(results, style, alpha), column_heads=_COLUMN_HEADS)
-
-
-def side_by_side_on_page(summary: Summary) -> Summary:
-    """Return the table of the three leaderboards for a page: a score and its standard error share a cell."""
-    rows = tuple(
-        (name, *(f"{cells[place]} {cells[place + 1]}" for place in (0, 2, 4)), *cells[6:])
-        for name, *cells in summary.rows
-    )
-    heads = ("raw", "averaged", "equal", *_COLUMN_HEADS[6:])
-    return replace(summary, columns=tuple((head, 1) for head in heads), rows=rows, column_heads=())
+    return Summary(title, header, tuple((head, 1) for head in heads), rows, _style_notes(results, style, alpha))
 
 
 def _style_notes(results: Estimates, style: StyleEstimates, alpha: float) -> tuple[str, ...]:

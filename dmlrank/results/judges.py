@@ -36,15 +36,6 @@ _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position",
 _NO_PREFERENCES = (_AGREEMENT, _STRENGTH)
 
 
-# What an effect above zero, and one below, says of the judge.
-_FINDINGS = {
-    _STRENGTH: ("is more decided than humans", "is less decided than humans"),
-    _POSITION: ("prefers the answer shown first", "prefers the answer shown second"),
-    _FAMILY: ("prefers its own family", "prefers other families"),
-}
-_OF_STYLE = ("prefers more {}", "prefers less {}")
-_NONE_FOUND = "nothing that it prefers more than humans is found"
-
 _ANSWERS = ((0, "first"), (1, "second"), (2, "tie"))
 _HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
 
@@ -56,28 +47,16 @@ _OF_JUDGES = Needs(
 )
 
 
-class _Report(TitledTable):
-    """The report on judges of a fit, which prints as its table."""
-
-    __slots__ = ()
-
-    def as_text(self) -> str:
-        """Return the report as plain text."""
-        return self.summary().as_text()
-
-    __repr__ = as_text
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class JudgeReport(_Report):
-    """How often judges agree with humans, and how much precision their verdicts add.
+class JudgeReport(TitledTable):
+    """How often judges agree with humans, and how much precision their verdicts add; :attr:`RankResults.judge`.
 
     Attributes
     ----------
     estimates : Estimates
         The estimates of the fit.
     steps : FitState or None
-        Data and learners of the fit; None where it was stored without them.
+        Data and learners of the fit.
     simultaneous : MaxT or AllLooks
         How wide simultaneous statements of the fit are.
 
@@ -97,6 +76,8 @@ class JudgeReport(_Report):
     steps: FitState | None
     simultaneous: Simultaneous
 
+    __repr__ = TitledTable.__str__
+
     def __dir__(self) -> list[str]:
         return members(self)
 
@@ -110,8 +91,8 @@ class JudgeReport(_Report):
     def agreement(self) -> pd.DataFrame:
         """Agreement and Cohen's kappa with the human votes, with ties and without: a row per judge.
 
-        Where a pair has several votes, the category with most votes counts; where two categories have equally many,
-        the pair counts as a tie. A verdict that consists of probabilities counts as its most probable category.
+        Where a pair has several votes, the category with most votes counts, or a tie where two have equally many; a
+        verdict of probabilities counts as its most probable category.
         """
         f = self.figures
         numbers = {"pairs": f.compared, "agreement": f.agreement, "kappa": f.kappa}
@@ -135,8 +116,8 @@ class JudgeReport(_Report):
     def log_loss(self) -> pd.Series:
         """Out-of-fold log-loss of the human labels on judged pairs.
 
-        ``without``: of the outcome model of the fit without the judge. ``mu``: of the outcome model that uses the
-        judge. ``given verdict``: of the model that predicts the label from features and verdict.
+        ``without``: of the outcome model without the judge. ``mu``: of the one that uses the judge. ``given verdict``:
+        of the model that predicts the label from features and verdict.
         """
         return pd.Series(self.figures.log_loss, index=["without", "mu", "given verdict"], name="log_loss")
 
@@ -150,29 +131,16 @@ class JudgeReport(_Report):
 
     @property
     def worth(self) -> float:
-        """Equivalent votes: how many more human votes would give the fit without the judge the same precision.
-
-        Infinite where no number of votes gives this precision. Zero or negative where the judge adds no precision.
-        """
+        """How many more human votes would give the fit without the judge the same precision; infinite where none do."""
         return self.figures.worth
-
-    @property
-    def without(self) -> pd.DataFrame:
-        """Scores and standard errors of the same fit without the judge: a row per model."""
-        f = self.figures
-        columns = {
-            "coef": self.estimates.scale.of(f.alone),
-            "std_error": f.alone_errors * self.estimates.scale.factor,
-        }
-        return pd.DataFrame(columns, index=list(self.estimates.names))
 
     @_OF_JUDGES
     def table(self, alpha: float | None = None) -> pd.DataFrame:
         """Return scores from humans alone, from humans and judges, and from verdicts alone, side by side.
 
-        The scores from verdicts alone treat verdicts as if they were votes (the mean verdict where there are several
-        judges). They rank models as the judge does, and their interval is about the judge's ranking. ``judge_differs``
-        says where they are further from the estimate than the errors of both allow (without a correlation).
+        The scores from verdicts alone treat verdicts (or the mean verdict of several judges) as if they were votes:
+        their interval is about the judge's ranking. ``judge_differs`` says where they are further from the estimate
+        than the errors of both allow (without a correlation).
 
         Parameters
         ----------
@@ -185,11 +153,6 @@ class JudgeReport(_Report):
             A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``.
             ``humans`` is the score from human votes alone, ``both`` the score of this fit (human votes and verdicts),
             ``judge`` the score from verdicts alone; ``_se`` marks standard errors.
-
-        Raises
-        ------
-        JudgeError
-            If verdicts are not probabilities.
         """
         e, f, z = self.estimates, self.figures, normal_critical(alpha_of(self.estimates, alpha) / 2)
         require_intervals(e, "judge.table()")
@@ -224,21 +187,16 @@ class JudgeReport(_Report):
 
         Raises
         ------
-        JudgeError
-            If a judge has no label or probabilities on a pair with votes.
-        DataError
-            If an effect does not vary on the pairs of a judge, or a style column holds no numbers.
-        UnknownModelError
-            If families name a judge or a model that the fit does not have.
+        JudgeError, DataError
+            If a judge has no verdict on a pair with votes, or an effect does not vary on the pairs of a judge.
 
         Notes
         -----
         On every pair with votes and a verdict, the human share of wins of the first answer is subtracted from the
         judge's. Least squares relate this excess to position (1 for the answer that the judge was shown first), style
         differences, family (1 where only the first answer is of the judge's family, -1 where only the second is), and
-        the human preference that the fit expects without the judge: a judge who calls more ties is less decided, and
-        would otherwise seem to dislike the better models. Standard errors are those of prompts, or of the clusters of
-        prompts.
+        the human preference that the fit expects without the judge: a judge who calls more ties would otherwise seem to
+        dislike the better models. Standard errors are those of prompts, or of their clusters.
 
         Examples
         --------
@@ -341,10 +299,9 @@ class JudgeAudit(JointResults, TitledTable):
         -------
         DataFrame
             Columns ``judge effect estimate std_error conf_low conf_high p_adjusted``. The effect ``agreement`` is a
-            share, which has no test. ``strength`` says how decided the judge is: -0.2 that the judge's preferences for
+            share, which has no test. ``strength`` is how much more decided the judge is: -0.2 says that preferences for
             better models are 20 % weaker than those of humans. The others are in votes: 0.05 says that of 100 pairs the
-            judge gives 5 wins more than humans did to the answer that is shown first, longer by one unit, or of the
-            judge's family.
+            judge gives 5 wins more than humans did.
         """
         joint = self.joint
         is_tested = joint.index.get_level_values("effect") != _AGREEMENT
@@ -366,11 +323,6 @@ class JudgeAudit(JointResults, TitledTable):
         -------
         WaldTestResults
             A chi-squared test of all preferences: position, style and family.
-
-        Raises
-        ------
-        HypothesisError
-            If there are too few clusters for so many effects.
         """
         index = self.joint.index
         chosen = ~index.get_level_values("effect").isin(_NO_PREFERENCES)
@@ -408,19 +360,8 @@ class JudgeAudit(JointResults, TitledTable):
                 found = f"cannot be tested: {error}"
             effects = self.joint.index[self.joint.index.get_level_values("judge") == name].get_level_values("effect")
             tested = enumerated([effect for effect in effects if effect not in _NO_PREFERENCES])
-            texts.append(f"{name}: {'; '.join(self._found(name)) or _NONE_FOUND} (test of {tested}: {found}).")
+            texts.append(f"{name}: test that it prefers nothing more than humans ({tested}): {found}.")
         return texts
-
-    def _found(self, judge: str) -> list[str]:
-        """Return the effects of a judge that the intervals tell from zero, in words, with these intervals."""
-        table = self.table()
-        digits = decimals(table["std_error"].to_numpy(), fewest=2)
-        rows = table[(table["judge"] == judge) & (table["p_adjusted"] < self.joint.alpha)]
-        return [
-            f"{_FINDINGS.get(effect, _OF_STYLE)[estimate < 0].format(effect)}: {estimate:+.{digits}f} "
-            f"[{low:.{digits}f}, {high:.{digits}f}]"
-            for effect, estimate, low, high in rows[["effect", "estimate", "conf_low", "conf_high"]].to_numpy()
-        ]
 
     def __repr__(self) -> str:
         return f"<JudgeAudit: {counted(len(self.pairs), 'judge')}, {counted(len(self.joint.names), 'estimate')}>"
@@ -523,7 +464,7 @@ def _members(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GradeReport(JointResults, _Report):
+class GradeReport(JointResults, TitledTable):
     """How judges of all answers compare with the grades of a few; :attr:`RankResults.judge` of a table of scores.
 
     :meth:`conf_int` has joint intervals of whom the judge favours.
@@ -549,6 +490,8 @@ class GradeReport(JointResults, _Report):
     """
 
     estimates: Estimates
+
+    __repr__ = TitledTable.__str__
 
     @property
     def figures(self) -> GradeFigures:
@@ -610,8 +553,7 @@ class GradeReport(JointResults, _Report):
         Returns
         -------
         DataFrame
-            A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``, as
-            :meth:`JudgeReport.table` has them. ``humans`` is the mean of the grades that are there, ``both`` the
+            The columns of :meth:`JudgeReport.table`. ``humans`` is the mean of the grades that are there, ``both`` the
             estimate of the fit; ``judge`` is the mean of the line a + b J through all graded answers, and its interval
             is about what the judge would say of all answers.
         """

@@ -20,19 +20,7 @@ from ..exceptions import DmlrankError, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
-from ..plotting.charts import (
-    TEXT_SIZE,
-    curve_chart,
-    forest_plot,
-    influence_chart,
-    level_words,
-    literal,
-    models_words,
-    new_figure,
-    overlap_chart,
-    reliability_chart,
-    reliability_curve,
-)
+from ..plotting import charts
 from ..report.fact_words import score_head
 from ..report.fit_summary import chosen_names, rows_to_show
 from ..report.phrases import counted, functional_unit, interval_method, models_to_mark, percentage
@@ -94,16 +82,16 @@ def draw_sheet(results: Any, **options: object) -> Figure:
     text = "\n".join(line for reason in reasons for line in textwrap.wrap(f"Left out: {reason}", 150))
     height = _SHEET_HEIGHT * n_rows + 0.2 * (text.count("\n") + 1)
     n_columns = min(_SHEET_COLUMNS, len(drawings))
-    figure = new_figure(height, _SHEET_WIDTH * n_columns)
+    figure = charts.new_figure(height, _SHEET_WIDTH * n_columns)
     # Each picture has a subfigure, so that long names or a colour bar of one picture do not make the others smaller.
     for draw, part in zip(drawings, figure.subfigures(n_rows, n_columns, squeeze=False).flat, strict=False):
         try:
             draw(part.subplots())
         except DmlrankError as error:
             part.clear()
-            reason = textwrap.fill(literal(f"Left out: {error}."), 60)
-            part.text(0.5, 0.5, reason, ha="center", va="center", fontsize=TEXT_SIZE)
-    figure.supxlabel(text, fontsize=TEXT_SIZE, x=0.01, ha="left")
+            reason = textwrap.fill(charts.literal(f"Left out: {error}."), 60)
+            part.text(0.5, 0.5, reason, ha="center", va="center", fontsize=charts.TEXT_SIZE)
+    figure.supxlabel(text, fontsize=charts.TEXT_SIZE, x=0.01, ha="left")
     part_of_prompts = f" ({e.part})" if e.part else ""
     counts = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} {e.counts}s{part_of_prompts}"
     figure.suptitle(f"{functional_unit(e)}: {len(e.models)} models, {counts}")
@@ -119,9 +107,9 @@ def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -
     chosen = [e.names[j] for j in scores]
     low, high = e.intervals(critical_value_of(e, simultaneous, alpha))
     method = interval_method(e) if bootstrap is None else f"{interval_method(e)}, {bootstrap} bootstrap"
-    level = level_words(alpha, method=method) if e.has_intervals else "estimates without intervals"
+    level = charts.level_words(alpha, method=method) if e.has_intervals else "estimates without intervals"
     level += f"\n{e.looks}" if e.looks else ""
-    counted_models = models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")
+    counted_models = charts.models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")
     part = f"\n{e.part}" if e.part else ""
     title = f"{level}, {counted_models}{part}"
     intervals = pd.DataFrame({"estimate": e.estimate, "low": low, "high": high}).iloc[scores].set_axis(chosen)
@@ -129,7 +117,7 @@ def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -
     intervals = intervals[~e.is_unseen[scores]]
     few = np.isin(intervals.index, models_to_mark(e))
     ends = ends_of_axis(intervals["low"].to_numpy(), intervals["high"].to_numpy(), few) if e.has_intervals else None
-    return lambda ax: forest_plot(intervals, e.neutral, label=score_head(e), title=title, ax=ax, ends=ends)
+    return lambda ax: charts.forest_plot(intervals, e.neutral, label=score_head(e), title=title, ax=ax, ends=ends)
 
 
 def _ranks(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:
@@ -158,7 +146,7 @@ def _overlap(results: Any) -> Draw:
         f"Propensities of {counted(len(cells), 'labelled cell')} ({propensity.how}{which})\n"
         f"smallest {cells.min():.3g}; {clipped}"
     )
-    return lambda ax: overlap_chart(cells, title, ax)
+    return lambda ax: charts.overlap_chart(cells, title, ax)
 
 
 def _calibration(results: Any, alpha: float | None) -> Draw:
@@ -169,14 +157,14 @@ def _calibration(results: Any, alpha: float | None) -> Draw:
     state, which = _first_stages(results, "calibration", "out-of-fold probabilities")
     cells, mu, alpha = state.data.cells, state.first.one_step_result.held_out, alpha_of(e, alpha)
     curves = {
-        category: reliability_curve(mu[:, c], cells.y[:, c], cells.n_votes, alpha=alpha)
+        category: charts.reliability_curve(mu[:, c], cells.y[:, c], cells.n_votes, alpha=alpha)
         for c, category in enumerate(state.data.categories)
     }
     title = (
         f"Calibration of the outcome model: slope {e.diagnostics.calibration:.2f} (1 is right){which}\n"
-        f"{level_words(alpha, 'binomial intervals by bin', 'pointwise', '')}"
+        f"{charts.level_words(alpha, 'binomial intervals by bin', 'pointwise', '')}"
     )
-    return lambda ax: reliability_chart(curves, title, ax)
+    return lambda ax: charts.reliability_chart(curves, title, ax)
 
 
 def _first_stages(results: Any, name: str, needed: str) -> tuple[FitState, str]:
@@ -215,12 +203,12 @@ def _influence(results: Any, top: int | None = None, contrast: HypothesisLike | 
     largest = sorted(at_least, key=lambda i: (-size[i], ids[i]))[:n_drawn]
     share = float(size[largest] @ size[largest]) / total
     title = (
-        f"Largest influence on {literal(name)}: {len(largest)} of {n:,} prompts,\n"
+        f"Largest influence on {charts.literal(name)}: {len(largest)} of {n:,} prompts,\n"
         f"with {percentage(share)} of the sum of squares behind the standard error"
     )
     label = f"influence value / number of prompts, in units of the score: {functional_unit(e)}"
     names, values = [ids[i] for i in largest], phi[largest] / n
-    return lambda ax: influence_chart(names, values, label=label, title=title, ax=ax)
+    return lambda ax: charts.influence_chart(names, values, label=label, title=title, ax=ax)
 
 
 def _curve(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:
@@ -231,9 +219,9 @@ def _curve(results: Any, alpha: float | None, models: Names, top: int | None) ->
     kind = str(frame.columns[0])
     frame = frame.set_axis(["estimate", "std_error", "low", "high"], axis=1)
     curves = {name: frame.loc[name] for name in chosen}
-    title = f"{kind}, {level_words(alpha, 'bands')}, {models_words(len(chosen), len(e.names))}"
+    title = f"{kind}, {charts.level_words(alpha, 'bands')}, {charts.models_words(len(chosen), len(e.names))}"
     label = functional_unit(e).replace(e.functional, kind, 1)
-    return lambda ax: curve_chart(curves, "k, number of runs", label, title, ax)
+    return lambda ax: charts.curve_chart(curves, "k, number of runs", label, title, ax)
 
 
 # The function that prepares each picture; its arguments after the results are the options of the picture.

@@ -482,9 +482,8 @@ class RankResults(Summarised):
         side, margin, method = alternative.side, alternative.delta, self.simultaneous.adjustment(method)
         if against is None and side == "two-sided" and margin:
             raise OptionError(
-                f"delta={delta!r} with side='two-sided' tests whether differences equal {margin:g}, but differences of "
-                f"all pairs have no direction; give side='larger', 'noninferiority' or 'equivalence', or a model with "
-                f"against="
+                f"delta={delta!r} with side='two-sided': differences of all pairs have no direction; give "
+                f"side='larger', 'noninferiority' or 'equivalence', or a model with against="
             )
         chosen = places_to_compare(e, models, against)
         first, second = pairs_to_compare(chosen, None if against is None else place_of(e.models, against), side)
@@ -1514,19 +1513,14 @@ class RankResults(Summarised):
         >>> "<title>Win rates: share of wins, " in page, len(page) < 60_000
         (True, True)
         """
-        from ..report.render_page import Masthead, check_page_extra, write_page
-        from .joint_estimates import side_by_side_on_page
+        from ..report.render_page import Masthead, write_page
         from .pareto import Pareto
         from .sensitivity_results import SensitivityResults
 
-        check_page_extra()
         for name, given, kind in (("sensitivity", sensitivity, SensitivityResults), ("pareto", pareto, Pareto)):
             check_type(name, given, kind | None, f"what the method {name}() of a result returned, or None")
             if given is not None and not have_same_scores(given.estimates, self.estimates):
-                raise OptionError(
-                    f"{name}= was computed from another result: its scores differ from those of this result; pass what "
-                    f"the method {name}() of this result, in this unit, returned"
-                )
+                raise OptionError(f"{name}= was computed from another result, or in another unit; pass this one's")
         e, simultaneous = in_unit(self.estimates, self.simultaneous, unit)
         remarks = () if sensitivity is None else (sensitivity.page_section(),)
         pictures = () if pareto is None else (pareto.page_section(e),)
@@ -1536,7 +1530,7 @@ class RankResults(Summarised):
         masthead = Masthead(heading if title is None else title, source, links or {}, group or {})
         # At equal style the page begins with the three leaderboards side by side.
         style = replace(self, estimates=e, simultaneous=simultaneous).style
-        tables = [] if style is None else [side_by_side_on_page(style.summary(alpha))]
+        tables = [] if style is None else [style.summary(alpha)]
         return write_page(path, masthead, boards, tables)
 
     def __repr__(self) -> str:
@@ -1649,9 +1643,8 @@ class RankResults(Summarised):
             return other
         if further := [name for name in other.names if name not in self.names]:
             raise OptionError(
-                f"update() of a sequential view would rank {listed(further)}, too: its statements hold at all looks "
-                f"for models that were fixed before the first look. Start a new sequence (update the result that "
-                f"sequential() was called on, then .sequential(planned=...)), or leave the rows of these models out"
+                f"update() of a sequential view would rank {listed(further)}, too, and its models were fixed before "
+                f"the first look; start a new sequence, or leave the rows of these models out"
             )
         return other.sequential(sequence.planned, sequence.start)
 
@@ -1754,9 +1747,8 @@ class RankResults(Summarised):
         n_clusters = n_clusters if e.covariance.n_clusters else FEWEST_FOR_WEBB
         if n_clusters < FEWEST_FOR_WEBB:
             raise OptionError(
-                f"bootstrap() of {n_clusters} effective clusters has too few different draws: in simulations with 3 "
-                f"clusters, it separated equal models in 17 % of samples; at least {FEWEST_FOR_WEBB} are needed. The "
-                f"result itself allows for few clusters"
+                f"bootstrap() of {n_clusters} effective clusters has too few different draws; at least "
+                f"{FEWEST_FOR_WEBB} are needed. The result itself allows for few clusters"
             )
         said, doubts = e.diagnostics.warnings, e.diagnostics.doubts
         said, doubts = (tuple(text.replace(WEBB_HINT, "") for text in texts) for texts in (said, doubts))

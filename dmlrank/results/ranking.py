@@ -70,8 +70,7 @@ class PairwiseResults(ModelTable):
     ----------
     result_frame : DataFrame
         A row per difference, first - second, the best models first: ``first second estimate std_error statistic
-        p_value p_adjusted conf_low conf_high``. The statistics of a difference that cannot be tested are NaN;
-        :meth:`summary` gives the reason.
+        p_value p_adjusted conf_low conf_high``. Differences that cannot be tested have NaN.
     method : str
         Adjustment for multiple tests.
     side : str
@@ -164,10 +163,7 @@ class PairwiseResults(ModelTable):
         frame = self.result_frame
         frame = frame[frame["first"].isin(order) & frame["second"].isin(order)]
         if not len(frame):
-            raise OptionError(
-                f"there is no difference between {listed(order)} in this table; name two models whose difference was "
-                f"tested, or increase top="
-            )
+            raise OptionError(f"there is no difference between {listed(order)} here; name more with models= or top=")
         places = frame[["first", "second"]].map(order.__getitem__).to_numpy()
         return frame.iloc[np.lexsort((places.max(axis=1), places.min(axis=1)))]
 
@@ -201,7 +197,7 @@ class PairwiseResults(ModelTable):
         """Draw the differences as a matrix, or of those from one model a forest plot; this needs matplotlib.
 
         A cell of the matrix shows the score of the row's model minus the score of the column's model, coloured where
-        the hypothesis is rejected. The forest plot has the intervals of the differences from ``against``.
+        the hypothesis is rejected.
 
         Parameters
         ----------
@@ -216,28 +212,14 @@ class PairwiseResults(ModelTable):
         Returns
         -------
         matplotlib Axes
-            The axes of the picture; the first column where there are several, because the differences are many.
-
-        Raises
-        ------
-        OptionError
-            If there are too many models to draw.
-        UnknownModelError
-            If a model is not among those that are compared.
+            The axes of the picture.
         """
         from ..plotting.charts import BEST_IN_MATRIX, MOST_IN_MATRIX
 
         if self.against is None and models is None and top is None and len(self.models) > MOST_IN_MATRIX:
             top = BEST_IN_MATRIX
-        chosen = chosen_names(self.models, models, top)
-        is_shown = self.result_frame["first"].isin(chosen) & (
-            self.result_frame["second"].isin(chosen) | (self.result_frame["second"] == self.against)
-        )
-        if not is_shown.any():
-            raise OptionError(
-                f"no difference is between the models of the picture, {listed(chosen)}; name more with models= or top="
-            )
-        frame, n_all = self.result_frame[is_shown], len(self.result_frame)
+        shown = choose_models(self.models, range(len(self.models)), models, top)
+        chosen, frame, n_all = [self.models[j] for j in shown.places], self._between(shown), len(self.result_frame)
         drawn = "" if len(frame) == n_all else f", {len(frame):,} of {n_all:,} differences drawn"
         draw = self._draw_matrix if self.against is None else self._draw_intervals
         return draw(frame, chosen, f"{len(self.models)} models{drawn}", ax)
@@ -286,8 +268,7 @@ class PairwiseResults(ModelTable):
 class RankSets(ModelTable):
     """Ranks with confidence sets and groups of models that are not separated; :meth:`RankResults.ranks` returns it.
 
-    The object can be used like its ``result_frame``: ``ranks["group"]``, ``ranks.loc["gpt-4"]``, ``len(ranks)``,
-    ``ranks.to_csv(path)`` and other names of a DataFrame that this class does not define are those of the frame.
+    The object can be used like its ``result_frame``, as in ``ranks["group"]`` and ``ranks.to_csv(path)``.
 
     Attributes
     ----------
@@ -390,12 +371,7 @@ class RankSets(ModelTable):
         Returns
         -------
         matplotlib Axes
-            The first column of the picture.
-
-        Raises
-        ------
-        OptionError
-            If a model is named twice, or there are too many models for a picture.
+            The axes of the picture.
         """
         from ..plotting.charts import models_words, rank_set_chart
 

@@ -148,8 +148,7 @@ class Needs:
         if self.models and not e.of_models:
             raise OptionError(
                 f"{name} {self.models}, and the outputs of this functional ({listed(e.names, 5)}) are not scores of "
-                f"models; use conf_int(), t_test() and wald_test() with these names, or fit a functional with one "
-                f"score per model"
+                f"models; use conf_int(), t_test() and wald_test() with these names"
             )
         if self.unadjusted and e.style is not None:
             raise OptionError(
@@ -223,12 +222,11 @@ def not_stored(estimates: Estimates, method: str) -> DataNotStoredError:
     """Return the error of a method that needs data or learners, of a result without them."""
     if estimates.part:
         return DataNotStoredError(
-            f"{method} needs the data and learners of the fit, and a result of a part of the prompts "
-            f"({estimates.part}) has none; use the result of the whole fit"
+            f"{method} needs data and learners, and a result of a part of the prompts ({estimates.part}) has none; use "
+            f"the result of the whole fit"
         )
     return DataNotStoredError(
-        f"{method} needs the data and learners of the fit, and this result was stored without them: JSON and pickles "
-        f"hold the numbers alone; fit again"
+        f"{method} needs the data and learners of the fit, and this result was stored without them; fit again"
     )
 
 
@@ -300,20 +298,15 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
     """
     description, old = estimates.description, estimates.sequence
     if old is not None:
-        raise OptionError(
-            f"this is a sequential view already, for planned={old.planned:,} and start={old.start:,}, which cannot be "
-            f"changed after a look; use the view as it is"
-        )
+        raise OptionError(f"this is a sequential view already, for planned={old.planned:,} and start={old.start:,}")
     if description.prompts == "fixed":
         raise OptionError(
-            "sequential() with cov_kwds={'prompts': 'fixed'}: the scores are about these prompts alone, so "
-            "that every look has other true scores; use update(prompts='random').sequential()"
+            "sequential() with cov_kwds={'prompts': 'fixed'}: every look has other scores; use update(prompts='random')"
         )
     if len(description.clusters) > 1:
         raise OptionError(
             f"sequential() with clusters of {listed(description.clusters)}: intervals that hold at all looks have no "
-            f"theory for crossed clusters; use the intervals of one look, or keep one vote of each prompt and one "
-            f"column of clusters"
+            f"theory for crossed clusters; use the intervals of one look, or one column of clusters"
         )
     check_whole("planned", planned, 2)
     check_whole("start", start, 2)
@@ -322,15 +315,13 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
         n_units, unit = estimates.covariance.n_clusters[0], f"clusters of {description.clusters[0]!r}"
     if planned < start:
         raise OptionError(
-            f"planned={planned:,} is below start={start:,} ({DEFAULT_START:,} by default), and no interval is shown "
-            f"before the first look; give planned= the number of {unit} at which you expect to decide, at least "
-            f"{start:,}, or fix a smaller start= before the first look"
+            f"planned={planned:,} is below start={start:,} ({DEFAULT_START:,} by default); give planned= the number of "
+            f"{unit} at which you expect to decide, or fix a smaller start= before the first look"
         )
     if n_units < start:
         raise OptionError(
-            f"sequential(start={start:,}): this result has {n_units:,} {unit}, and the first look is at {start:,}, "
-            f"because intervals rest on the normal approximation; collect more votes, or fix a smaller start= before "
-            f"the first look"
+            f"sequential(start={start:,}): this result has {n_units:,} {unit}; collect more votes, or fix a smaller "
+            f"start= before the first look"
         )
     sequence = ConfidenceSequence(int(planned), int(start), estimates.alpha, n_units, unit)
     return replace(estimates, sequence=sequence, covariance=estimates.covariance.normal)
@@ -349,12 +340,11 @@ def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor:
         if estimates.kind.link != "logit":
             raise OptionError(
                 f"scale={scale!r} is a unit of log-odds, and {estimates.functional} scores are not log-odds; "
-                f"update(functional='bt') first, or give a positive number to multiply the scores with, such as 100"
+                f"update(functional='bt') first, or give a positive number, such as 100"
             )
         name, factor = scale, UNITS[scale]
     else:
-        allowed = f"it is 'elo', 'log-odds' or a factor between {1 / _LARGEST_FACTOR:g} and {_LARGEST_FACTOR:g}, which "
-        allowed += "is positive because another would reverse the ranking"
+        allowed = f"it is 'elo', 'log-odds' or a factor between {1 / _LARGEST_FACTOR:g} and {_LARGEST_FACTOR:g}"
         factor = number_in("scale", scale, lambda number: 1 / _LARGEST_FACTOR <= number <= _LARGEST_FACTOR, allowed)
         name = Scale.name_of(factor)
     natural = (estimates.estimate - estimates.scale.shift) / estimates.scale.factor
@@ -411,10 +401,8 @@ def in_unit(estimates: Estimates, simultaneous: Simultaneous, unit: str) -> tupl
     if not scale.natural:
         raise OptionError(f"unit='%' multiplies scores by 100, and these scores are in another unit: {scale.name}")
     if not ((estimates.estimate >= 0) & (estimates.estimate <= 1)).all():
-        raise OptionError(
-            f"unit='%' is for scores from 0 to 1, and these are from {estimates.estimate.min():.3g} to "
-            f"{estimates.estimate.max():.3g}; leave it out, or name the unit that the scores have"
-        )
+        ends = f"{estimates.estimate.min():.3g} to {estimates.estimate.max():.3g}"
+        raise OptionError(f"unit='%' is for scores from 0 to 1, and these are from {ends}; leave it out")
     shown = rescaled(estimates, Scale(unit, factor))
     bootstrap = None if isinstance(simultaneous, AllLooks) else simultaneous.bootstrap
     if bootstrap is None:
@@ -429,8 +417,6 @@ def _shift(what: str, value: object, factor: float) -> float:
     if number is None or not np.isfinite(number):
         raise OptionTypeError(f"{what} is {shown(value)}; give a finite number")
     if abs(number) > _LARGEST_SHIFT * factor:
-        raise OptionError(
-            f"{what} is {shown(value)}, beside which the digits of differences are lost; with the factor {factor:g} of "
-            f"the scores, it can be at most {_LARGEST_SHIFT * factor:g}"
-        )
+        most = _LARGEST_SHIFT * factor
+        raise OptionError(f"{what} is {shown(value)}, beside which digits of differences are lost; at most {most:g}")
     return number

@@ -114,8 +114,8 @@ def values_of_runs(state: FitState, models: Sequence[str], column: str) -> Runs:
     source = state.source.data
     if not isinstance(source, DerivedPairs) or source.rows is None:
         raise OptionError(
-            f"{column!r} names a column by prompt and model, which a table of scores has (formula 'score ~ 1 | "
-            f"model'); for votes, give a number for each model: pareto({{'{models[0]}': 0.5, ...}})"
+            f"{column!r} names a column by prompt and model, which a table of scores has; for votes, give a number for "
+            f"each model: pareto({{'{models[0]}': 0.5, ...}})"
         )
     is_used = np.zeros(len(source.values), dtype=bool)
     is_used[state.data.row_index[state.data.first_row]] = True
@@ -133,8 +133,7 @@ def costs_of_runs(state: FitState, models: Sequence[str], column: str) -> FloatA
     if n_missing[j := int(n_missing.argmax())]:
         raise MissingDataError(
             f"column {column!r} has no value for {models[j]!r} on {n_missing[j]:,} of {len(costs):,} prompts; every "
-            f"model needs a cost on every prompt, also where its runs failed or were lost: fit with missing='common', "
-            f"or give pareto() a number for each model"
+            f"model needs a cost on every prompt: fit with missing='common', or give pareto() a number for each model"
         )
     if n_unknown:
         warn(
@@ -165,8 +164,7 @@ def costs_in_column(state: FitState, models: Sequence[str], column: str, newdata
     total = np.where(is_there, values, 0.0).sum(axis=1, keepdims=True)
     if not n_there.all():
         raise MissingDataError(
-            f"column {column!r} has no value on {int((n_there == 0).sum()):,} of {len(values):,} prompts; the cost of "
-            f"a run there is not known: fill the gaps, or give costs= as numbers"
+            f"column {column!r} has no value on {int((n_there == 0).sum()):,} of {len(values):,} prompts; fill the gaps"
         )
     # A run without a cost has the mean of the others on the prompt, times the model's cost elsewhere relative to it.
     mean = total / n_there

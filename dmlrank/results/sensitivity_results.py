@@ -38,9 +38,6 @@ _GAMMA = (
 class SensitivityResults(TitledTable):
     """How far contrasts of scores can move if voting depends on the label; :meth:`RankResults.sensitivity` returns one.
 
-    Those who vote may differ from those who do not: given the label that a voter would give, the odds of voting are
-    within 1/gamma and gamma of the odds given the prompt and the pair.
-
     Attributes
     ----------
     result_frame : DataFrame
@@ -122,16 +119,14 @@ class SensitivityResults(TitledTable):
             numbers = (f"{number:.{digits}f}" for number in (self.estimate[place], *limits[place]))
             rows.append((name, *numbers, *map(gamma_text, tips[place])))
         level = f"{100 * (1 - self.estimates.alpha):g}"
-        pairs = (f"[bounds, gamma={gamma:g}]", f"[{level}% simult. CI]", "[tipping gamma, CI]")
-        columns = (("estimate", 1), *((pair, 2) for pair in pairs))
+        pairs = ((f"[bounds, gamma={gamma:g}]", 2), (f"[{level}% simult. CI]", 2))
+        columns = (("estimate", 1), *pairs, ("tipping gamma", 1), ("of CI", 1))
         unvoted = f"{self.n_unvoted:,} of {self.n_shown:,}" if self.n_unvoted else "not in the data"
         header = (
             ("Functional:", functional_unit(self.estimates), "Contrasts:", f"{len(rows):,}"),
             ("Gamma:", ", ".join(f"{g:g}" for g in self.gammas), "Shown without a vote:", unvoted),
             ("Bounds:", "sharp" if self.is_sharp else "first order", "Level:", f"{level} % simultaneous"),
         )
-        ends = [f"{pair} {end}" for pair in pairs[:2] for end in ("lower", "upper")]
-        heads = ("estimate", *ends, "tipping gamma", "tipping gamma of CI")
         bounds = (
             "The bounds are the lowest and the highest value that all shown battles together can have. The tipping "
             "gamma is the smallest gamma at which the bound reaches the hypothetical value (0 for a difference); the "
@@ -151,8 +146,7 @@ class SensitivityResults(TitledTable):
                 "critical value for all pairs of models."
             )
         notes.append(self._shown_battles())
-        table = tuple(rows), tuple(notes), "contrast"
-        return Summary("Sensitivity to Who Votes", header, columns, *table, column_heads=heads)
+        return Summary("Sensitivity to Who Votes", header, columns, tuple(rows), tuple(notes), "contrast")
 
     def _shown_battles(self) -> str:
         """Say how many shown battles got no vote, or that the data do not have them."""
@@ -348,16 +342,12 @@ def score_bounds(
         )
     low, high = float(np.nanmin(known)), float(np.nanmax(known))
     if score_range is not None:
-        given = [real_number(end) for end in score_range] if isinstance(score_range, (tuple, list)) else []
+        given = [real_number(end) for end in score_range] if isinstance(score_range, tuple | list) else []
         numbers = [end for end in given if end is not None]
-        if not len(numbers) == len(given) == 2 or not numbers[0] < numbers[1]:
+        if not len(numbers) == len(given) == 2 or numbers[0] > low or numbers[1] < high or numbers[0] >= numbers[1]:
             raise OptionError(
-                f"score_range={shown(score_range)} is not allowed: it is (smallest, largest), such as (0, 1)"
-            )
-        if low < numbers[0] or high > numbers[1]:
-            raise OptionError(
-                f"score_range={shown(score_range)}: the scores lie between {low:g} and {high:g}; give a range that "
-                f"contains them"
+                f"score_range={shown(score_range)} is not allowed: it is (smallest, largest), and contains the scores, "
+                f"which lie between {low:g} and {high:g}"
             )
         low, high = numbers
     contrasts, _, critical = _contrasts(estimates, simultaneous, hypothesis)
@@ -414,32 +404,21 @@ def _read_gammas(gamma: object) -> tuple[float, ...]:
 
 def _require_debiased_fit(estimates: Estimates, state: FitState) -> None:
     """Raise for fits that have no bounds."""
-    options = state.options
+    options, estimator = state.options, estimates.estimator
     if isinstance(state.source.data, DerivedPairs):
         raise OptionError(
-            "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles, so that "
-            "voting cannot depend on the label; fit a frame of battles"
+            "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles; fit a frame "
+            "of battles"
         )
-    no_formula = "the bounds have no formula for"
-    refusals = (
-        (
-            not estimates.estimated_by.is_unrestricted_one_step,
-            f"estimator={estimates.estimator!r}",
-            "the bounds are those of the debiased estimator",
-            "estimator='debiased'",
-        ),
-        (options.judge is not None, "judge=", f"{no_formula} verdicts, which exist without votes", "judge=None"),
-        (options.adjust is not None, "adjust=", f"{no_formula} an adjustment for style", "adjust=None"),
-        (
-            options.average != "scores",
-            f"average={options.average!r}",
-            "the bounds are those of the mean scores of the prompts",
-            "average='scores'",
-        ),
-    )
-    for is_refused, option, why, change in refusals:
+    refusals = {
+        f"estimator={estimator!r}": (not estimates.estimated_by.is_unrestricted_one_step, "estimator='debiased'"),
+        "judge=": (options.judge is not None, "judge=None"),
+        "adjust=": (options.adjust is not None, "adjust=None"),
+        f"average={options.average!r}": (options.average != "scores", "average='scores'"),
+    }
+    for option, (is_refused, change) in refusals.items():
         if is_refused:
-            raise OptionError(f"sensitivity() with {option}: {why}; use update({change}).sensitivity()")
+            raise OptionError(f"sensitivity() with {option} has no bounds; use update({change}).sensitivity()")
     require_intervals(estimates, "sensitivity")
 
 

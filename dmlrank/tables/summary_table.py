@@ -8,7 +8,7 @@ import io
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
@@ -208,11 +208,6 @@ class Summary:
         The column that holds the rows' names. The columns up to this one are repeated where a table is divided.
     text_columns : tuple of int
         Further columns that hold text and are aligned left.
-    heads_together : int
-        Number of neighbouring heads whose columns stay together where a table is divided.
-    column_heads : tuple of str
-        A head of its own for every column after the first one, for Markdown and CSV, which have no heads over several
-        columns. Empty: a head over two columns becomes "... lower" and "... upper", the heads of an interval.
     numbered : bool
         Whether the notes have numbers.
 
@@ -233,8 +228,6 @@ class Summary:
     row_head: str = "model"
     name_place: int = 0
     text_columns: tuple[int, ...] = ()
-    heads_together: int = 1
-    column_heads: tuple[str, ...] = ()
     numbered: bool = True
 
     def __post_init__(self) -> None:
@@ -276,17 +269,19 @@ class Summary:
         for head, places in self.heads():
             below = sum(sizes[place] for place in places) + _GAP * (len(places) - 1)
             sizes[places[-1]] += max(0, display_width(isolated(head)) - below)
-        # The heads that every panel repeats, and the blocks of heads that stay together.
+        # The heads that every panel repeats, and the panels of the others.
         all_heads = list(self.heads())
         leading = [head for head in all_heads if head[1][0] <= self.name_place]
-        starts = range(len(leading), len(all_heads), self.heads_together)
-        blocks = [all_heads[start : start + self.heads_together] for start in starts]
-        lead_width = sum(sizes[place] + _GAP for _, places in leading for place in places)
-        block_widths = [sum(sizes[place] + _GAP for _, places in block for place in places) for block in blocks]
-        panels = [list(range(len(blocks)))]
-        if width is not None and blocks:
-            panels = _divide_columns(block_widths, width - lead_width)
-        body_width = lead_width + max((sum(block_widths[place] for place in panel) for panel in panels), default=0)
+
+        def size_of(heads: Heads) -> int:
+            return sum(sizes[place] + _GAP for _, places in heads for place in places)
+
+        panels: list[Heads] = [[]]
+        for further in all_heads[len(leading) :]:
+            if width is not None and panels[-1] and size_of([*leading, *panels[-1], further]) > width:
+                panels.append([])
+            panels[-1].append(further)
+        body_width = size_of(leading) + max(map(size_of, panels))
         header = [tuple(isolated(text) for text in line) for line in self.header]
         pairs = [line for line in header if len(line) > 2]
         sides = [max((sum(map(display_width, line[at : at + 2])) + 1 for line in pairs), default=0) for at in (0, 2)]
@@ -302,8 +297,7 @@ class Summary:
                 lines += wrapped(padded(label, label_width) + value, total, indent=" " * label_width)
         lines += ["=" * total] * bool(header)
         for number, panel in enumerate(panels):
-            shown = leading + [head for place in panel for head in blocks[place]]
-            lines += ["-" * total] * (number > 0) + _panel_lines(self, rows, shown, sizes, total)
+            lines += ["-" * total] * (number > 0) + _panel_lines(self, rows, [*leading, *panel], sizes, total)
         lines.append("=" * total)
         for number, note in enumerate(self.notes, start=1):
             mark, indent = (f"[{number}] ", "    ") if self.numbered else ("", "")
@@ -466,30 +460,12 @@ class Summarised:
 
 
 def _flat_heads(table: Summary) -> list[str]:
-    """Return one head per column: ``column_heads``, or from a head over two columns "... lower" and "... upper"."""
-    if table.column_heads:
-        return [next(table.heads())[0], *table.column_heads]
+    """Return one head per column for Markdown and CSV: of a head over two columns "... lower" and "... upper"."""
     return [
         text
         for head, places in table.heads()
         for text in ([head] if len(places) == 1 else [f"{head} lower", f"{head} upper"])
     ]
-
-
-def _divide_columns(widths: Sequence[float], available: float) -> list[list[int]]:
-    """Divide columns over as few panels as possible, with nearly equal numbers of columns."""
-    greedy: list[list[int]] = []
-    for place, width in enumerate(widths):
-        if greedy and sum(widths[other] for other in greedy[-1]) + width <= available:
-            greedy[-1].append(place)
-        else:
-            greedy.append([place])
-    if len(greedy) < 2:
-        return greedy
-    size, n_larger = divmod(len(widths), len(greedy))
-    ends = [(panel + 1) * size + min(panel + 1, n_larger) for panel in range(len(greedy))]
-    equal = [list(range(start, end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    return equal if all(sum(widths[place] for place in panel) <= available for panel in equal) else greedy
 
 
 _MIN_WIDTH = 78

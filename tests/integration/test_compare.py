@@ -210,7 +210,7 @@ def test_ranks_move_among_the_models_that_both_have(battles, rank, fitted):
     stored = dr.compare(**{name: dr.read_json(result.to_json()) for name, result in (("all", one), ("fewer", fewer))})
     assert isinstance(stored.joint_or_reason, str)
     assert stored.summary().notes[0].startswith("What moved: no model's rank is shown to differ")
-    assert f"Gone in 'fewer': {gone} (score" in stored.summary().notes[0]
+    assert f"Ranked in 'all', not in 'fewer': {gone}." in stored.summary().notes[0]
     assert not any("(" in row[4] for row in stored.summary().rows)
     # Without intervals nothing is known of changes.
     plugin = one.update(estimator="plugin")

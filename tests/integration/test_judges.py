@@ -149,7 +149,7 @@ def test_the_report_says_what_the_data_say(battles, fitted):
     assert row["agreement"] == pytest.approx((human == judge).mean())
     assert report.position.loc["verdict", "first"] == pytest.approx((battles["verdict"] == "model_a").mean())
     assert report.position.loc["verdict", "human_second"] == pytest.approx((labelled["winner"] == "model_b").mean())
-    np.testing.assert_allclose(report.variance_ratio, (fitted.bse / report.without["std_error"]) ** 2)
+    np.testing.assert_allclose(report.variance_ratio, (fitted.bse / report.table()["humans_se"]) ** 2)
     assert report.worth > 100
     assert "human votes" in " ".join(str(report).split())
     assert str(report) == report.summary().as_text()
@@ -189,8 +189,7 @@ def test_the_report_is_stored_and_scaled(fitted):
     assert str(again.judge) == str(fitted.judge)
     assert again.judge.worth == fitted.judge.worth
     elo = fitted.rescale("elo", mean=1000)
-    np.testing.assert_allclose(elo.judge.without["std_error"], fitted.judge.without["std_error"] * 400 / np.log(10))
-    np.testing.assert_allclose(elo.judge.without["coef"], elo.judge.table()["humans"])
+    np.testing.assert_allclose(elo.judge.table()["humans_se"], fitted.judge.table()["humans_se"] * 400 / np.log(10))
     np.testing.assert_allclose(elo.judge.table()["judge_se"], fitted.judge.table()["judge_se"] * 400 / np.log(10))
     with pytest.raises(dr.DmlrankError, match="stored without"):
         again.judge.table()

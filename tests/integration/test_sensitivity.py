@@ -141,7 +141,7 @@ def test_tables_hold_the_same_numbers(sensitivity):
     assert sensitivity.sentence() in " ".join(text.split())
     assert "<table" in sensitivity.summary().as_html()
     heads = list(pd.read_csv(io.StringIO(sensitivity.summary().as_csv())))
-    assert heads[-2:] == ["tipping gamma", "tipping gamma of CI"]
+    assert heads[-2:] == ["tipping gamma", "of CI"]
     assert [head.rsplit(" ", 1)[-1] for head in heads[2:6]] == ["lower", "upper"] * 2
 
 

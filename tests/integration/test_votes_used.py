@@ -15,7 +15,7 @@ from dmlrank.cli.main import main
 from dmlrank.exceptions import DataError, GraphError
 from dmlrank.options import OPTIONS, in_objects
 
-from ..support import two_of, without_glossary
+from ..support import two_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 PLAIN, SIDES = "winner ~ 1 | model_a + model_b", "winner ~ 1 | left + right"
@@ -214,7 +214,7 @@ def thin_page(thin):
 
 def text_of(page):
     """The text of a page as a reader sees it."""
-    shown = re.sub(r"<(script|style|svg).*?</\1>|<[^>]+>", " ", without_glossary(page), flags=re.S)
+    shown = re.sub(r"<(script|style|svg).*?</\1>|<[^>]+>", " ", page, flags=re.S)
     return " ".join(html.unescape(shown).split())
 
 
