@@ -200,3 +200,9 @@ def table_of_criteria(prompts, rng, k=4):
     latent = (hard + shared)[None] * 0.5 + np.sqrt(0.5) * rng.normal(size=(3, prompts, k))
     right, safe = norm.cdf(latent[0]) < 0.6 + 0.15 * place, norm.cdf(latent[2]) < 0.8 - 0.1 * place**2
     return rows_of({"right": right, "style": 3.0 - 0.4 * place - latent[1], "safety": safe})
+
+
+def row_names(axes):
+    """Names of the rows of a picture from top to bottom."""
+    order = np.argsort(-np.asarray(axes.get_yticks()))
+    return [axes.get_yticklabels()[place].get_text() for place in order]

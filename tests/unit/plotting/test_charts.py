@@ -20,6 +20,8 @@ from dmlrank.plotting.charts import (
     signed_colours,
 )
 
+from ...support import row_names
+
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
@@ -32,12 +34,6 @@ def by_group():
     return grouped_forest_plot(
         {"one": two_intervals(1.0, 0.5), "two": two_intervals(0.3, 0.2)}, 0.7, variable="topic", label="score"
     )
-
-
-def row_names(axes):
-    """Names of the rows from top to bottom."""
-    places = axes.get_yticks()
-    return [axes.get_yticklabels()[place].get_text() for place in np.argsort(-np.asarray(places))]
 
 
 def test_forest_plots_list_names_from_the_top_with_asymmetric_limits():
