@@ -102,6 +102,13 @@ def random_direction(rng, probability):
     return score - probability @ score
 
 
+def submodels(theta, rng, base, directions=8):
+    """Scores of submodels in random directions, and the derivative of a function of the probabilities along each."""
+    for _ in range(directions):
+        score = random_direction(rng, base.ravel())
+        yield score, slope(lambda h, s=score: theta(base * (1 + h * s.reshape(base.shape))))
+
+
 def slope(parameter):
     """Derivative at zero of a function of one number, with an error of the fourth order."""
     one, two = ((parameter(h) - parameter(-h)) / (2 * h) for h in (STEP, 2 * STEP))
