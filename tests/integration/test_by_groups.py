@@ -336,13 +336,13 @@ def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted
     gaps = rank(holes, FORMULA, mu=battles.mu, propensity="shown", missing="keep")
     for call, error, words in (
         (lambda: results.by("halt"), ColumnError, "half"),
-        (lambda: results.by(), OptionError, ""),
-        (lambda: results.by("x0"), OptionError, ""),
+        (lambda: results.by(), OptionError, None),
+        (lambda: results.by("x0"), OptionError, None),
         (lambda: results.by("judge"), DataError, "judge"),
         (lambda: results.by("half")["resst"], UnknownModelError, "rest"),
         (lambda: results.update(estimator="plugin").by("half"), NoIntervalError, "not debiased"),
-        (lambda: results.update(estimator="bt_mle", functional="bt").by("half"), OptionError, ""),
-        (lambda: dr.read_json(results.to_json()).by("half"), DataNotStoredError, ""),
+        (lambda: results.update(estimator="bt_mle", functional="bt").by("half"), OptionError, None),
+        (lambda: dr.read_json(results.to_json()).by("half"), DataNotStoredError, None),
         (lambda: gaps.by("half"), MissingDataError, "half"),
     ):
         with pytest.raises(error, match=words):

@@ -182,19 +182,19 @@ def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, f
     projection = results.by("~ C(half) + x0")
     for call, error, words in (
         (lambda: results.by("~ importance"), OptionError, "importance"),
-        (lambda: results.by("~ x0 | model_a"), FormulaError, ""),
-        (lambda: results.by("~"), FormulaError, ""),
+        (lambda: results.by("~ x0 | model_a"), FormulaError, None),
+        (lambda: results.by("~"), FormulaError, None),
         (lambda: results.by("~ x0", "half"), OptionError, "beside others"),
         (lambda: results.by("~ x0 + I(2 * x0)"), FormulaError, "linearly dependent"),
-        (lambda: results.by("~ x3"), ColumnError, ""),
+        (lambda: results.by("~ x3"), ColumnError, None),
         (lambda: results.by("~ C(winner)"), FormulaError, "winner"),
         (lambda: results.by("~ C(judge)"), DataError, "judge"),
         (lambda: results.update(estimator="plugin").by("~ x0"), NoIntervalError, "not debiased"),
-        (lambda: dr.read_json(results.to_json()).by("~ x0"), DataNotStoredError, ""),
-        (lambda: projection.bands("x1"), ColumnError, ""),
+        (lambda: dr.read_json(results.to_json()).by("~ x0"), DataNotStoredError, None),
+        (lambda: projection.bands("x1"), ColumnError, None),
         (lambda: projection.bands("x0", models=["m9"]), UnknownModelError, "'m9'"),
-        (lambda: projection.bands("x0", at={"x0": 1}), OptionError, ""),
-        (lambda: projection.bands("x0", []), OptionError, ""),
+        (lambda: projection.bands("x0", at={"x0": 1}), OptionError, None),
+        (lambda: projection.bands("x0", []), OptionError, None),
     ):
         with pytest.raises(error, match=words):
             call()
