@@ -115,7 +115,7 @@ def _read(stored: InFile) -> Any:
     except OSError as error:
         raise ExecutorError(
             f"a worker cannot read {stored.path}: {error.strerror or error}; set the environment variable TMPDIR to a "
-            f"folder that all workers can read, or pass a Dask client, which sends the data to its workers"
+            f"folder that all workers can read, or pass a Dask client"
         ) from error
     pickled, *buffers = (mapped[start:end] for start, end in stored.places)
     return pickle.loads(pickled, buffers=buffers)
@@ -137,7 +137,7 @@ class ExecutorWorkers:
         context = getattr(executor, "_mp_context", None)
         if context is not None and context.get_start_method() == "fork":
             raise ExecutorError(
-                "the executor starts its processes by fork, in which LightGBM's threads can hang; start them by spawn: "
+                "the executor starts its processes by fork, in which LightGBM's threads can hang; pass "
                 "ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))"
             )
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -162,7 +162,7 @@ class ExecutorWorkers:
             return self.executor.submit(function, *arguments)
         except (RuntimeError, OSError) as error:
             raise ExecutorError(
-                f"the executor takes no tasks: {error}; pass one that is not shut down and whose workers have not ended"
+                f"the executor takes no tasks: {error}; pass one that is open and whose workers have not ended"
             ) from error
 
     def result(self, pending: Any) -> Any:
@@ -171,13 +171,13 @@ class ExecutorWorkers:
             return pending.result()
         except (CancelledError, OSError, EOFError) as error:
             raise ExecutorError(
-                f"a task of the executor was not carried out ({type(error).__name__}: {error}); nothing of the fit is "
-                f"kept. Fit again with an executor that stays open until the fit has ended"
+                f"a task of the executor was not carried out ({type(error).__name__}: {error}); fit again with an "
+                f"executor that stays open until the fit has ended"
             ) from error
         except BrokenExecutor as error:
             raise ExecutorError(
-                f"a worker of the executor has ended ({error}), often as the machine had no memory left: use fewer "
-                f"workers, and fit again with a new executor, or with a Dask client, which starts lost tasks again"
+                f"a worker of the executor has ended ({error}), often as the machine had no memory left: fit again "
+                f"with fewer workers, or with a Dask client, which starts lost tasks again"
             ) from error
 
     def close(self) -> None:
@@ -239,8 +239,8 @@ class DaskWorkers:
             return pending.result()
         except distributed.KilledWorker as error:
             raise ExecutorError(
-                f"a task has ended {_ATTEMPTS + 1} workers, one after the other: {error}; often the machine has no "
-                f"memory left. Use fewer threads for each worker, or workers with more memory"
+                f"a task has ended {_ATTEMPTS + 1} workers: {error}; often no memory is left: use fewer threads for "
+                f"each worker"
             ) from error
         except CancelledError as error:
             raise WorkersLostError(repr(error)) from error
@@ -248,13 +248,11 @@ class DaskWorkers:
     def _wait_for_a_worker(self) -> None:
         """Raise an error if the cluster has no worker, and gets none for ``patience`` seconds."""
         if getattr(self.client, "status", None) == "closed":
-            raise ExecutorError("the Dask client is closed; nothing of the fit is kept. Fit again with an open client")
+            raise ExecutorError("the Dask client is closed; fit again with an open client")
         until = time.monotonic() + self.patience
         while not self.client.nthreads():
             if time.monotonic() > until:
-                raise ExecutorError(
-                    f"the Dask cluster has had no worker for {self.patience:g} seconds; start workers, and fit again"
-                )
+                raise ExecutorError(f"the Dask cluster has had no worker for {self.patience:g} seconds; start workers")
             time.sleep(min(0.2, self.patience))
 
     def close(self) -> None:
@@ -269,8 +267,8 @@ def workers_of(executor: object) -> ExecutorWorkers | DaskWorkers:
     if callable(getattr(executor, "submit", None)) and not isinstance(executor, type):
         return ExecutorWorkers(executor)
     raise OptionTypeError(
-        f"executor={shown(executor)} is not allowed; allowed are an executor with the interface of "
-        f"concurrent.futures.Executor, a dask.distributed.Client, and None for the package's own threads"
+        f"executor={shown(executor)} is not allowed; allowed: a concurrent.futures.Executor or a "
+        f"dask.distributed.Client"
     )
 
 
@@ -303,8 +301,8 @@ def results_of_tasks(
             n_lost, workers.kept = n_lost + 1, None
             if n_lost > _ATTEMPTS:
                 raise ExecutorError(
-                    f"workers were lost {n_lost} times with the data of their tasks ({error}); use workers with more "
-                    f"memory, or fewer of them"
+                    f"workers were lost {n_lost} times with the data of their tasks ({error}); use fewer, or more "
+                    f"memory"
                 ) from error
         finally:
             for pending in waiting:
@@ -372,6 +370,6 @@ def require_versions(expected: Mapping[str, str]) -> None:
             for where, named in (("the fit has", expected), ("a worker has", present))
         )
         raise ExecutorError(
-            f"versions of packages differ between the process of the fit and a worker, so that numbers could differ. "
-            f"{both}. Install the same versions on all workers"
+            f"versions of packages differ between the process of the fit and a worker, and numbers could differ. "
+            f"{both}. Install the same on all"
         )

@@ -180,8 +180,8 @@ def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
 def unequal_vectors_error(name: object, lengths: set[int]) -> DataError:
     """Return the error for a column with vectors of several lengths, or without numbers."""
     return DataError(
-        f"column {name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; the vectors of a column must "
-        f"have one length, at least 1, in all rows"
+        f"column {name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; allowed: one length, at "
+        f"least 1"
     )
 
 
@@ -222,18 +222,13 @@ def _as_vector(cell: object, name: object) -> NDArray[np.floating]:
     except (TypeError, ValueError, OverflowError):
         vector = np.empty((0, 0))
     if vector.ndim != 1:
-        raise DataError(
-            f"column {name!r} holds vectors, and also {shown(cell, 57)}, which is not a vector of numbers; correct it "
-            f"or make it missing"
-        )
+        raise DataError(f"column {name!r} holds vectors, and also {shown(cell, 57)}, which is not a vector of numbers")
     return vector
 
 
 def too_large_error(name: object) -> DataError:
     """Return the error for a column with a whole number that no float can hold."""
-    return DataError(
-        f"column {name!r} holds a whole number beyond 1e308, too large for a float; divide it by a power of ten"
-    )
+    return DataError(f"column {name!r} holds a whole number beyond 1e308, too large for a float; divide the column")
 
 
 def _plain_numbers(column: pd.Series) -> AnyArray:

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import warn
-from ..exceptions import DataError, shown
+from ..exceptions import DataError, listed, shown
 from ..options import Options
 from .arrays import AnyArray, BoolArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, Columns, identity_texts, value_codes
@@ -23,7 +23,7 @@ from .formula.features import Environment, FeatureNames
 from .formula.parse import Formula
 from .graph import MOST_OF_ALL
 from .outcomes import ComparedItems, improper_probabilities, unreadable_labels
-from .vote_columns import FEW_CLUSTERS
+from .preferences import FEW_CLUSTERS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,10 +241,6 @@ def identity_text(identifier: object) -> str:
     return str(identifier)
 
 
-# Number of unknown labels that a sentence names.
-_MOST_NAMED = 5
-
-
 def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
     """Return the rows that a fit can read (all, where it can read none), and what was found of others, with advice."""
     if rows.derived is not None:
@@ -273,21 +269,10 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
         refused[kind][votes[is_wrong]] = True
     for kind, mask in refused.items():
         if mask.any():
-            title, advice = _REFUSED[kind]
-            named = formula.outcomes[0] if formula.outcomes and kind != "same" else formula.first
-            first_row, column = int(np.flatnonzero(mask)[0]), rows.roles[named].only(mask)
-            if kind == "unknown":
-                counts = np.bincount(column.codes, minlength=len(column.levels))
-                labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(column.levels, counts, strict=True)]
-                further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-                found_rows = f"{', '.join(labels[:_MOST_NAMED])}{further}"
-            else:
-                level = column.levels[column.codes[0]]
-                cell = repr(level) if isinstance(level, str) else name_of(level)
-                if kind == "improper":
-                    cell = ", ".join(f"{name} = {rows.table[name].iloc[first_row]:g}" for name in formula.probabilities)
-                count = rows.number(mask)
-                found_rows = f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first_row]} ({cell})"
+            (title, advice), count = _REFUSED[kind], rows.number(mask)
+            labels = rows.roles[formula.outcome].only(mask).levels if kind == "unknown" else ()
+            found_rows = f"{listed(labels)} in " * (kind == "unknown") + f"{count:,} row{'s' * (count != 1)}"
+            found_rows += f", first row {rows.index[int(np.flatnonzero(mask)[0])]}"
             sentences.append((f"{title}: {found_rows}. A fit raises an error.", advice))
     is_refused = np.logical_or.reduce([np.zeros(len(is_vote), dtype=bool), *refused.values()])
     return (rows.only(~is_refused), tuple(sentences)) if (is_vote & ~is_refused).any() else (rows, ())

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
-from .._utils.distributions import normal_critical
 from .arrays import BoolArray, FloatArray, IntArray
 
 
@@ -270,7 +270,7 @@ class DerivedPairs:
         share, n_models = lost.sum(axis=0) / expected, len(self.models)
         best = int(np.argmin(share))
         by_prompt = lost / expected - (lost / expected)[:, [best]]
-        least = normal_critical(_LEVEL_OF_GAPS / (n_models * (n_models - 1))) * np.sqrt((by_prompt**2).sum(axis=0))
+        least = -ndtri(_LEVEL_OF_GAPS / (n_models * (n_models - 1))) * np.sqrt((by_prompt**2).sum(axis=0))
         is_worse = share - share[best] > np.maximum(least, _MATERIAL_GAPS)
         if not is_worse.any():
             return ""

@@ -506,8 +506,7 @@ class CategoryWeights:
     Raises
     ------
     OptionError
-        If the two lengths differ, there are fewer than two categories, a weight is outside [0, 1], or first - second is
-        the same in every category, so that the weights cannot tell which item won.
+        If lengths differ or are below two, a weight is outside [0, 1], or first - second is the same in every category.
 
     References
     ----------
@@ -602,11 +601,6 @@ class CategoryWeights:
         ------
         OptionError
             If the kind or a meaning is unknown, or a meaning occurs twice.
-
-        Examples
-        --------
-        >>> CategoryWeights.for_categories(("first", "second", "both_bad"), "paper")
-        CategoryWeights(first=(1.0, 0.0, 0.0), second=(0.0, 1.0, 0.0))
         """
         check_choice(kind, _WEIGHTS_BY_MEANING, "category_weights")
         meanings = tuple(meanings)

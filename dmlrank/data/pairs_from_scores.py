@@ -36,12 +36,9 @@ def pairs_from_scores(
 
     Every two models with a score on a prompt are compared there: the larger score wins, and scores that differ by at
     most ``margin`` tie. With ``functional="borda"`` a model's score is then the mean share of models that it beats on
-    a prompt, and standard errors are those of paired differences over prompts.
-
-    Prompts are the contexts of a fit, and display order plays no part; neither ``context=`` nor ``position_bias=``
-    has to be given. All comparisons of a complete table are known, so that all propensities are one. A missing score
-    leaves out the model's comparisons on this prompt, which is right where scores are missing for reasons that have
-    nothing to do with how good the answers were.
+    a prompt. Prompts are the contexts of a fit, which needs neither ``context=`` nor ``position_bias=``. A missing
+    score leaves out the model's comparisons on this prompt, which is right where scores are missing for reasons that
+    have nothing to do with how good the answers were.
 
     Parameters
     ----------
@@ -69,8 +66,7 @@ def pairs_from_scores(
     Raises
     ------
     DataError
-        If a prompt has two scores of one model, scores are not finite numbers, or no two models share a prompt. Also if
-        whole numbers above 2^53 differ by more than 2^53.
+        If a prompt has two scores of one model, scores are not finite numbers, or no two models share a prompt.
 
     Examples
     --------
@@ -108,13 +104,10 @@ def pairs_from_rankings(
 ) -> DerivedPairs:
     """Turn rankings of the answers to a prompt into pairwise comparisons.
 
-    Every two models of a ranking are compared: the smaller rank wins, equal ranks tie. The comparisons of a ranking
-    depend on each other. Prompts are the contexts of a fit, so that its standard errors allow for that; rankings of
-    one prompt by several annotators are averaged.
-
-    Which models were ranked must not depend on how good their answers were. Two forms of data break this rule and are
-    refused: rankings of which only the best places are known ("top 3 of 10", missing ranks), and "best of K", where
-    one answer was chosen and the others were not compared.
+    Every two models of a ranking are compared: the smaller rank wins, equal ranks tie. Prompts are the contexts of a
+    fit, whose standard errors so allow for the dependence within a ranking; rankings of one prompt are averaged. Which
+    models were ranked must not depend on how good their answers were: rankings of which only the best places are known
+    (missing ranks), and "best of K", where one answer was chosen and the others were not compared, are refused.
 
     Parameters
     ----------
@@ -139,9 +132,7 @@ def pairs_from_rankings(
     Raises
     ------
     DataError
-        If a ranking has a model twice, ranks are not numbers or begin below 1, or the rankings are "best of K".
-    MissingDataError
-        If ranks are missing.
+        If a ranking has a model twice, ranks are missing or not numbers from 1 on, or the rankings are "best of K".
 
     Examples
     --------

@@ -40,9 +40,8 @@ def style_columns(
 ) -> pd.DataFrame:
     """Add columns with the style of the first answer minus the style of the second answer.
 
-    Headers, bold passages, list items and code blocks are counted as public arenas count them. Code blocks are removed
-    before headers, bold passages and list items are counted. All columns change their sign where the two answers are
-    exchanged.
+    Headers, bold passages, list items and code blocks are counted as public arenas count them, the former three without
+    code blocks. All columns change their sign where the two answers are exchanged.
 
     Parameters
     ----------
@@ -75,10 +74,8 @@ def style_columns(
 
     Raises
     ------
-    ColumnError
-        If a column does not exist, or a column to be added exists already.
-    DataError
-        If a cell is neither a text, a conversation nor a mapping of counts.
+    ColumnError, DataError
+        If a column is not there, or there already, or a cell is neither a text, a conversation nor counts.
 
     Notes
     -----

@@ -48,10 +48,9 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
         also ``category`` and ``prompt``, the text of the turn. A column that the file does not have is left out. The
         names of several judges are joined by a comma.
 
-        The label ``tie (inconsistent)`` means that a verdict changed with the order of the answers; ``dml_rank`` reads
-        it as a tie unless ``categories=`` gives it another meaning. In a file of verdicts, each vote has two verdicts,
-        one for each order. A vote whose verdicts differ gets this label. A vote is missing if one of its verdicts could
-        not be read. The order of the two models in such a file has no meaning, because both orders were judged.
+        The label ``tie (inconsistent)`` of a vote means that a verdict changed with the order of the answers;
+        ``dml_rank`` reads it as a tie unless ``categories=`` gives it another meaning. A vote is missing if one of its
+        verdicts could not be read. The order of the two models in a file of verdicts has no meaning.
 
     Raises
     ------
@@ -216,8 +215,7 @@ _STYLE = ("log_length", "headers", "bold", "lists", "code_blocks")
 def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read LMArena's published votes: the parquet files of 100,000 and of 140,000 human preferences.
 
-    Files are read by column and in batches, so that memory holds the result and a few thousand conversations at a
-    time. Only the conversations of the vote are read, not those of earlier votes in the same session.
+    Files are read by column and in batches, so that memory holds a few thousand conversations at a time.
 
     Parameters
     ----------
@@ -230,14 +228,11 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
         One row per vote, in the order of the file.
 
         - ``question_id``: identifier of the vote (``id`` in the file of 140,000).
-        - ``model_a``, ``model_b``, ``winner``: as in the file. The labels ``both_bad`` and ``tie (bothbad)`` mean the
-          same to :func:`dmlrank.dml_rank`.
-        - ``prompt``: the text of the user's first turn; texts of several parts are joined by line breaks, and images
-          are left out.
+        - ``model_a``, ``model_b``, ``winner``: as in the file.
+        - ``prompt``: the text of the user's first turn, without images.
         - ``language``, ``evaluation_order``, ``turn``, ``timestamp``, ``is_code``, ``is_refusal``, ``anony``: as far as
           the file has them.
-        - ``session``: votes that may depend on each other, for ``cov_kwds={"groups": "session"}``. These are the
-          evaluation sessions of the file of 140,000, and the voters of the file of 100,000.
+        - ``session``: votes that may depend on each other, for ``cov_kwds={"groups": "session"}``.
         - A column of booleans for each tag of the prompt: ``creative_writing``, ``math``, ``instruction_following`` and
           the seven criteria such as ``complexity``; ``hard_prompt`` says that six of the criteria hold. ``high_freq``
           and ``sampled`` are LMArena's marks of repeated prompts.

@@ -235,10 +235,9 @@ class Simulator(ABC):
         Returns
         -------
         pandas.DataFrame
-            Columns ``question_id`` (the context, 0 to n - 1), ``x0`` ... (the features), ``model_a`` and ``model_b``
-            (shown first and second), ``winner`` (``model_a``, ``model_b`` or ``tie``) and ``propensity`` (the true
-            propensity of the row's pair). A context without a label has one row, in which the last four columns are
-            missing. Rows are sorted by context.
+            Columns ``question_id`` (the context), ``x0`` ... (the features), ``model_a``, ``model_b``, ``winner``
+            (``model_a``, ``model_b`` or ``tie``) and the true ``propensity``. A context without a label has one row, in
+            which the last four columns are missing. Rows are sorted by context.
         """
         rng = generator(rng)
         X = self.features(n, rng)
@@ -615,17 +614,15 @@ class Arena:
     .. math:: d_{jk} = \theta_j - \theta_k + M_{g,jk} + \text{position\_effect}, \qquad
               \mu_{jk} = \mathrm{softmax}(d_{jk}/2, -d_{jk}/2, t^{good}_{jk}, t^{bad}_{jk})
 
-    Both kinds of tie have log-odds :math:`t^{good}` and :math:`t^{bad}` that are larger for models of similar
-    strength. "Both good" is likelier for strong models, "both bad" for weak models and for hard prompts. The matchups M
-    are cyclic, so that no Bradley-Terry model holds. Outcomes depend on nothing but category and length, and the pair
-    that is shown depends on nothing but the category. Therefore ``C(category) + length`` is all that has to be adjusted
-    for. Annotators differ in how often they vote, not in how they vote.
+    Log-odds :math:`t^{good}` and :math:`t^{bad}` of ties are larger for models of similar strength; "both good" is
+    likelier for strong models, "both bad" for weak models and hard prompts. The matchups M are cyclic, so that no
+    Bradley-Terry model holds. Outcomes depend on category and length alone, and the pair that is shown on the category,
+    so that ``C(category) + length`` is all that has to be adjusted for.
 
     Parameters
     ----------
     coefficients : int
-        Seed of the coefficients, which are drawn once per arena: differences of the models by category and length,
-        matchups, frequencies of pairs. Mean strengths are the same in every draw.
+        Seed of the coefficients, which are drawn once per arena. Mean strengths are the same in every draw.
     position_effect : float
         What being shown first adds to the log-odds of winning.
     interaction : float
@@ -773,9 +770,9 @@ class Arena:
         Returns
         -------
         pandas.DataFrame
-            The columns of :meth:`contexts`, then ``model_a`` and ``model_b`` (shown first and second), ``winner``
-            (``model_a``, ``model_b``, ``tie`` for both good, ``tie (bothbad)``, missing where nobody voted), ``judge``
-            (the annotator) and ``propensity`` (the true probability that the pair of the row is shown and voted on).
+            The columns of :meth:`contexts`, then ``model_a``, ``model_b``, ``winner`` (``model_a``, ``model_b``,
+            ``tie`` for both good, ``tie (bothbad)``, missing where nobody voted), ``judge`` and ``propensity``, the
+            true probability that the pair of the row is shown and voted on.
         """
         rng = generator(rng)
         contexts = self.contexts(n, rng)

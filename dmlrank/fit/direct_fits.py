@@ -21,8 +21,7 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import require_columns
 from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
-from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS, FloatArray, IntArray, PreferenceData
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
@@ -131,7 +130,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         added = unanimous.covariance_along(partial(likelihood.changes, derivative, setup.weights.first))
     gauge = setup.functional.gauge(influence.n_scores).basis
     are_fixed = estimator.uses_features and options.prompts == "fixed"
-    covariance = make_covariance(influence, gauge, units, are_fixed, unanimous_covariance=added)
+    covariance = make_covariance(influence, gauge, units, are_fixed, unanimous_covariance=added, warns=True)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     warn_of_covariance(covariance, data, options)
     if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
@@ -209,8 +208,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     Where scores are missing, m_ij + W_ij (Y_ij - m_ij) takes the place of Y_ij
     (:mod:`dmlrank.estimation.predicted_scores`).
     """
-    options, scores, source = stages.options, data.scores, stages.source.data
-    assert scores is not None
+    options, scores, source = stages.options, data.score_table, stages.source.data
     assert isinstance(source, DerivedPairs)
     source = source.with_enough(options.pairs.min_votes)
     propensity = known_propensity(options.propensity, data, stages.source)
@@ -265,7 +263,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
-    covariance = make_covariance(influence, setup.functional.gauge(data.n_items).basis, units, fixed_prompts=False)
+    gauge = setup.functional.gauge(data.n_items).basis
+    covariance = make_covariance(influence, gauge, units, fixed_prompts=False, warns=True)
     warn_of_covariance(covariance, data, options)
     n_units = len(np.unique(units.of_contexts(data)))
     if share is not None:
@@ -314,10 +313,9 @@ def _warn_of_few_scores(
     data: PreferenceData, effective: FloatArray, is_uneven: NDArray[np.bool_], is_thin: NDArray[np.bool_]
 ) -> None:
     """Warn of models whose scores were drawn very unevenly, and of those with too few. Shapes: all (K,)."""
-    assert data.scores is not None
     models, uneven, few = data.items, np.flatnonzero(is_uneven), np.flatnonzero(is_thin)
     if len(uneven):
-        n_scores = np.isfinite(data.scores.mean).sum(axis=0)
+        n_scores = np.isfinite(data.score_table.mean).sum(axis=0)
         worst = uneven[np.argmin(effective[uneven] / n_scores[uneven])]
         warn(
             f"scores of {listed([models[j] for j in uneven])} were drawn with very different propensities, and few "
@@ -328,7 +326,7 @@ def _warn_of_few_scores(
         )
     if not len(few):
         return
-    advice, n_runs = "run them on more prompts", data.scores.n_runs.sum(axis=0)
+    advice, n_runs = "run them on more prompts", data.score_table.n_runs.sum(axis=0)
     if n_runs[few].max() < n_runs[~is_thin].min():
         advice += f", or leave them out: res.update(min_votes={n_runs[few].max() + 1})"
     warn(
@@ -446,10 +444,10 @@ def modelled_means(
 def widening_of(state: FitState) -> FloatArray | None:
     """Return :func:`few_scores_widening` of a fit; None where no score is missing."""
     share = share_with_score(state, np.arange(state.data.n_contexts))
-    if share is None or state.data.scores is None:
+    if share is None:
         return None
     n_units = len(np.unique(state.units.of_contexts(state.data)))
-    return few_scores_widening(n_units * share, np.asarray(np.isnan(state.data.scores.mean).any(axis=0)))
+    return few_scores_widening(n_units * share, np.asarray(np.isnan(state.data.score_table.mean).any(axis=0)))
 
 
 def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold: IntArray) -> ScoreCells:
@@ -457,8 +455,7 @@ def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold:
     from ..estimation.predicted_scores import ScoreCells, answer_columns
     from ..nuisance.style import context_design
 
-    assert data.scores is not None
-    scores, features = data.scores.mean, np.empty((data.n_contexts, 0))
+    scores, features = data.score_table.mean, np.empty((data.n_contexts, 0))
     if data.x.shape[1]:
         features = context_design(data.x[np.argsort(data.seed_order)], data.x, data.n_items)[:, 1:]
     columns = answer_columns(np.empty((*scores.shape, 0)) if judges is None else judges.scores, features)
@@ -507,8 +504,7 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
     """
     if isinstance(given, str) and given == "estimate":
         return None
-    assert data.scores is not None
-    is_there, shape = np.isfinite(data.scores.mean), data.scores.mean.shape
+    is_there, shape = np.isfinite(data.score_table.mean), data.score_table.mean.shape
     if isinstance(given, str) and given == "marginal":
         table = np.broadcast_to(np.maximum(is_there.mean(axis=0), 1 / len(is_there)), shape)
     elif isinstance(given, str):
@@ -593,8 +589,7 @@ def variance_from_runs(state: FitState, contrasts: FloatArray) -> FloatArray:
     Where a model has one run on a prompt, its mean variance between runs on other prompts stands in; NaN where it has
     no second run on any prompt. No score may be missing.
     """
-    scores = state.data.scores
-    assert scores is not None
+    scores = state.data.score_table
     weight, is_known = state.influence.weight, np.isfinite(scores.variance)
     known = np.where(is_known, scores.variance, 0.0)
     mean = np.full(known.shape[1], np.nan)
@@ -607,8 +602,7 @@ def variance_from_runs(state: FitState, contrasts: FloatArray) -> FloatArray:
 
 def gain_of_runs(state: FitState) -> float | None:
     """Return the share by which unlimited runs would shrink the interval of the first model minus the second one."""
-    assert state.data.scores is not None
-    if np.isnan(state.data.scores.mean).any():
+    if np.isnan(state.data.score_table.mean).any():
         return None
     sign = 1 if state.options.lower_is_better else -1
     leading = np.argsort(sign * state.influence.estimate, kind="stable")[:2]

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.tasks_and_threads import collected_warnings
 from .._version import __version__
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.frames import period_of
@@ -542,8 +541,8 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
     covariance = replace(covariance, shares=shares_of(state, state.influence, covariance, functional.limits))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
-    if state.estimator is MEANS and data.scores is not None:
-        n_scores = data.scores.n_runs.sum(axis=0)
+    if state.estimator is MEANS:
+        n_scores = data.score_table.n_runs.sum(axis=0)
         votes = VoteCounts(n_scores, n_scores)
     else:
         votes = VoteCounts.of(data.pair_votes(), state.setup.graph)
@@ -590,11 +589,11 @@ def _description(state: FitState) -> FitDescription:
     apart = state.setup.functional.apart
     edges, one_model = state.setup.graph.edges, data.n_contexts if data.n_items == 1 else None
     smallest_pair = one_model or int((votes + votes.T)[edges].min())
-    if state.estimator is MEANS and data.scores is not None:
-        n_comparisons, n_votes = int((data.scores.n_runs > 0).sum()), int(data.scores.n_runs.sum())
-        is_there = (data.scores.n_runs > 0).astype(int)
-        n_unlabelled, smallest_pair = 0, one_model or int((is_there.T @ is_there)[edges].min())
-        score_range = (float(np.nanmin(data.scores.mean)), float(np.nanmax(data.scores.mean)))
+    if state.estimator is MEANS:
+        scores, is_there = data.score_table, (data.score_table.n_runs > 0).astype(int)
+        n_comparisons, n_votes, n_unlabelled = int(is_there.sum()), int(scores.n_runs.sum()), 0
+        smallest_pair = one_model or int((is_there.T @ is_there)[edges].min())
+        score_range = (float(np.nanmin(scores.mean)), float(np.nanmax(scores.mean)))
     n_filled, runs_there, runs_lost, derived = 0, "", tuple[int, ...](), state.source.data
     are_drawn = state.estimator is MEANS and not options.estimates_propensity
     if isinstance(derived, DerivedPairs) and options.estimates_propensity:
@@ -721,8 +720,7 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     if taken_off := [(r.order_effect, r.target) for r in state.repetitions if r.order_effect is not None]:
         of_order = mean_influence([effect.influence(target) for effect, target in taken_off])
     if of_order is not None:
-        with collected_warnings():
-            order_error = float(covariance_of(state, of_order, np.empty((0, 1))).std_errors[0])
+        order_error = float(covariance_of(state, of_order, np.empty((0, 1))).std_errors[0])
         figures = replace(figures, order_effect=float(of_order.estimate[0]), order_effect_error=order_error)
     if state.ignored_order is not None and not taken_off:
         figures = replace(figures, order_of_lead=state.ignored_order.of_lead)
@@ -732,9 +730,8 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
 
         n_effective = float(effective_contexts(state.influence).min())
         drawn = known_propensity(state.options.propensity, data, state.source)
-        least = np.nan if drawn is None or data.scores is None else float(drawn[data.scores.n_runs > 0].min())
-        of_runs = gain_of_runs(state)
-        return replace(figures, effective_contexts=n_effective, gain_of_runs=of_runs, min_propensity=least)
+        least = np.nan if drawn is None else float(drawn[data.score_table.n_runs > 0].min())
+        return replace(figures, effective_contexts=n_effective, gain_of_runs=gain_of_runs(state), min_propensity=least)
     if validity is None:
         return figures
     first, result, propensity, mean = state.first, state.first.one_step_result, state.first.propensity, state.first.mean
@@ -798,10 +795,7 @@ def _cluster_factors(state: FitState) -> tuple[float, ...]:
         second = replace(clusters, of_context=clusters.second_of_context, second_of_context=None)
         by_column.append(replace(independent, clusters=second))
     kinds = [independent, *by_column, *[state.units] * (len(clusters.names) > 1)]
-    with collected_warnings():
-        without, *errors = (
-            make_covariance(state.influence, gauge, one, fixed_prompts=False).std_errors for one in kinds
-        )
+    without, *errors = (make_covariance(state.influence, gauge, one, fixed_prompts=False).std_errors for one in kinds)
     varies = without > 0
     return tuple(float(np.median(error[varies] / without[varies])) for error in errors) if varies.any() else ()
 
@@ -812,10 +806,8 @@ def estimate_position_effect(state: FitState) -> tuple[float, float]:
     if state.data.ordered:
         influence = state.influence_of("position_effect")
         score = PositionEffect(state.setup.weights, state.setup.shared_graph)
-        unanimous_covariance = state.unanimous_covariance(score)
-        with collected_warnings():
-            # Few clusters cause a warning, which the covariance of the scores has already given.
-            covariance = covariance_of(state, influence, np.empty((0, 1)), unanimous_covariance=unanimous_covariance)
+        added = state.unanimous_covariance(score)
+        covariance = covariance_of(state, influence, np.empty((0, 1)), unanimous_covariance=added)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
     order = state.ignored_order

@@ -12,8 +12,7 @@ from ..data.arrays import BoolArray
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.outcomes import WINNERS
-from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.vote_columns import Clusters
+from ..data.preferences import Clusters, FloatArray, IntArray, PreferenceData
 from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
 from ..estimation.order_effect import IgnoredOrder
@@ -58,8 +57,9 @@ def make_covariance(
     estimates: FloatArray | None = None,
     *,
     unanimous_covariance: FloatArray | None = None,
+    warns: bool = False,
 ) -> Covariance:
-    """Estimate the covariance of an estimate from its influence values.
+    """Estimate the covariance of an estimate from its influence values; ``warns``: of few clusters, once in a fit.
 
     Shapes: gauge (d, g), estimates (R, d), unanimous_covariance (d, d).
 
@@ -75,17 +75,14 @@ def make_covariance(
     """
     clusters, annotator = units.clusters, units.annotator
     rows = influence if units.task is None else influence.by_context().within(units.task)
-    covariance = _corrected(clustered_covariance(rows, gauge, clusters, annotator), influence, unanimous_covariance)
+    covariance = clustered_covariance(rows, gauge, clusters, annotator, warns=warns)
+    covariance = _corrected(covariance, influence, unanimous_covariance)
     if units.task is not None:
         covariance = replace(covariance, df=df_within_tasks(units.task))
     if fixed_prompts:
         influence = influence.by_context().given_prompts()
-        with collected_warnings():
-            # Few clusters cause a warning, which the covariance for new prompts, above, has already given.
-            of_labels = _corrected(
-                clustered_covariance(influence, gauge, clusters, annotator), influence, unanimous_covariance
-            )
-        covariance = of_labels.at_most(covariance.matrix)
+        of_labels = clustered_covariance(influence, gauge, clusters, annotator)
+        covariance = _corrected(of_labels, influence, unanimous_covariance).at_most(covariance.matrix)
     if estimates is not None and len(estimates) > 1:
         covariance = covariance.with_repetition_variance(estimates)
     return covariance.without_rounding(influence.estimate)
@@ -122,19 +119,25 @@ def clustered_covariance(
     annotator: IntArray | None,
     *,
     n_parts: int = 1,
+    warns: bool = False,
 ) -> Covariance:
     """Estimate the covariance with clusters as independent units, and contexts where there are no clusters.
 
-    The estimates are ``n_parts`` parts of equal size: see :func:`dmlrank.inference.covariance.two_way`.
+    The estimates are ``n_parts`` parts of equal size: see :func:`dmlrank.inference.covariance.two_way`. The covariance
+    of the scores of a fit warns of few clusters; others of the fit have nothing to add.
     """
     if clusters is None:
         return robust(influence, gauge)
-    if annotator is not None:
-        return two_way(influence.by_context(), clusters.of_context, annotator, gauge, n_parts=n_parts)
-    if clusters.second_of_context is not None:
-        second = clusters.second_of_context
-        return two_way(influence.by_context(), clusters.of_context, second, gauge, of_contexts=True, n_parts=n_parts)
-    return one_way(influence, clusters.of_context, gauge)
+    second = clusters.second_of_context if annotator is None else annotator
+    with collected_warnings() as found:
+        if second is None:
+            covariance = one_way(influence, clusters.of_context, gauge)
+        else:
+            of_contexts, rows = annotator is None, influence.by_context()
+            covariance = two_way(rows, clusters.of_context, second, gauge, of_contexts=of_contexts, n_parts=n_parts)
+    for warning in found if warns else ():
+        warn(warning)
+    return covariance
 
 
 def shares_of(

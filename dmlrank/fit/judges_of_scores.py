@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from .._utils.argument_checks import is_frame
-from .._utils.tasks_and_threads import collected_warnings, warn
+from .._utils.tasks_and_threads import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.pairs_from_scores import further_runs
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -56,9 +56,9 @@ def read_judges(data: PreferenceData, source: DerivedPairs, names: Any) -> Judge
         return None
     if is_frame(names):
         raise OptionError("judge= of a table of scores names columns of the table, one for each judge; join the frame")
-    assert data.scores is not None
     assert source.runs is not None
-    rows, graded = data.row_index[data.first_row], np.isfinite(data.scores.mean)
+    rows, grades = data.row_index[data.first_row], data.score_table.mean
+    graded = np.isfinite(grades)
     if not graded.any():
         raise MissingDataError(
             "no answer is graded: scores of a judge alone say what the judge prefers (judge column as the outcome, "
@@ -69,7 +69,7 @@ def read_judges(data: PreferenceData, source: DerivedPairs, names: Any) -> Judge
     for number, name in enumerate(names):
         judge = judges[:, :, number]
         is_seen = np.isfinite(judge)
-        if np.array_equal(is_seen, graded) and not graded.all() and (judge[graded] == data.scores.mean[graded]).all():
+        if np.array_equal(is_seen, graded) and not graded.all() and (judge[graded] == grades[graded]).all():
             raise JudgeError(f"column {name!r} holds the grades themselves; name the column with the judge's scores")
         n_seen, n_answers = (is_seen & is_answer).sum(axis=0), is_answer.sum(axis=0)
         j = int(np.argmin(n_seen / np.maximum(n_answers, 1)))
@@ -115,8 +115,7 @@ def warn_without_overlap(models: tuple[str, ...], propensity: FloatArray, is_gra
 
 def require_comparable(data: PreferenceData, units: Units, *, has_judge: bool) -> None:
     """Raise where no score, judge or feature says how models compare; without known propensities."""
-    assert data.scores is not None
-    is_there, cluster = np.isfinite(data.scores.mean), units.clusters
+    is_there, cluster = np.isfinite(data.score_table.mean), units.clusters
     if data.n_items > 1 and not has_judge and not data.x.shape[1]:
         together = is_there.astype(float).T @ is_there
         np.fill_diagonal(together, 0.0)
@@ -141,11 +140,10 @@ def require_comparable(data: PreferenceData, units: Units, *, has_judge: bool) -
 
 def modelled_shares(data: PreferenceData, units: Units) -> tuple[FloatArray, list[object]]:
     """Return the share of prompts in clusters without a score of each model, (K,), and clusters without any score."""
-    assert data.scores is not None
     assert units.clusters is not None
     names, first, code = np.unique(units.clusters.of_context, return_index=True, return_inverse=True)
     has_score = np.zeros((len(names), data.n_items), dtype=bool)
-    np.logical_or.at(has_score, code, np.isfinite(data.scores.mean))
+    np.logical_or.at(has_score, code, np.isfinite(data.score_table.mean))
     labels = data.context_table([units.clusters.names[0]]).iloc[first, 0].to_numpy()
     empty = labels[np.flatnonzero(~has_score.any(axis=1))].tolist()
     return np.average(~has_score[code], axis=0, weights=units.weights(data)), empty
@@ -229,8 +227,7 @@ def grade_figures(
 
     def variance(value: FloatArray, correction: FloatArray) -> FloatArray:
         part = replace(influence, value=value, correction=correction)
-        with collected_warnings():
-            return make_covariance(part, np.empty((0, value.shape[1])), units, fixed_prompts=False).matrix
+        return make_covariance(part, np.empty((0, value.shape[1])), units, fixed_prompts=False).matrix
 
     y = np.where(is_there, cells.scores, 0.0)
 

@@ -297,13 +297,12 @@ def estimate_scores(
     estimates = estimator.estimates(targets)
     # Without folds F(mu) is the same in all contexts.
     rows = influence if apart is None or inputs.n_folds > 1 else influence.among(data.contexts_beside(apart))
-    covariance = make_covariance(rows, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
+    covariance = make_covariance(rows, gauge, inputs.units, fixed, estimates, unanimous_covariance=added, warns=True)
     bias, of_change = second_order_bias(inputs, repetitions, gauge, is_added=stages.options.learning.second_order)
     if of_change is not None:
         before = [repetition.before_change.target for repetition in repetitions]
         without_u = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
-        with collected_warnings():
-            of_one_step = make_covariance(*without_u, unanimous_covariance=added)
+        of_one_step = make_covariance(*without_u, unanimous_covariance=added)
         covariance = covariance.at_least(of_one_step.matrix + of_change.matrix)
     warn_of_scores_outside(setup, influence, data.items)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
@@ -336,10 +335,8 @@ def second_order_bias(
         return (unknown, unknown, "left in"), None
     bias = -np.mean([one.change for one in estimated], axis=0)
     changes = [r.change for r in repetitions if r.change is not None]
-    with collected_warnings():
-        # Few clusters cause a warning, which the covariance of the scores has already given.
-        units = inputs.units
-        covariance = clustered_covariance(mean_influence(changes), gauge, units.clusters, units.annotator)
+    units = inputs.units
+    covariance = clustered_covariance(mean_influence(changes), gauge, units.clusters, units.annotator)
     if not is_added:
         return (bias, covariance.std_errors, "left in"), None
     treatment: Treatment = "removed" if all(one.is_full for one in estimated) else "partly removed"

@@ -24,16 +24,19 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, count_copies, release_unused_memory
 from ..data.graph import Graph
 from ..data.outcomes import COUNTS, WINNERS
-from ..data.preferences import BoolArray, Cells, FloatArray, PreferenceData
-from ..data.read_votes import preferences_of, take_rows, votes_of_counts, with_columns
-from ..data.vote_columns import (
+from ..data.preferences import (
+    BoolArray,
+    Cells,
     Clusters,
+    FloatArray,
+    PreferenceData,
     cluster_columns,
     context_weights,
     read_clusters,
     read_tasks,
     require_effective_clusters,
 )
+from ..data.read_votes import preferences_of, take_rows, votes_of_counts, with_columns
 from ..estimation.cross_fitting import (
     CrossFittedMu,
     FoldUnits,

@@ -18,8 +18,8 @@ from .estimators import Estimator, estimator_of
 
 if TYPE_CHECKING:
     from ..data.formula.features import Environment
+    from ..data.preferences import Clusters
     from ..data.style_columns import StyleDifferences
-    from ..data.vote_columns import Clusters
     from ..estimation.bt_mle import BradleyTerryFit
     from ..estimation.cross_fitting import FoldUnits, MuSource, SuppliedMu
     from ..estimation.diagnostics import Validity

@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from .._utils.tasks_and_threads import collected_warnings
 from ..data.formula.parse import parse_formula
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import ShownBattles, read_shown_battles
+from ..data.preferences import FloatArray, IntArray, ShownBattles, read_shown_battles
 from ..estimation.cross_fitting import CrossFittedMu
 from ..estimation.influence import Influence, InfluenceFunction, add_to_rows, mean_influence
 from ..estimation.voting_bounds import (
@@ -158,8 +156,7 @@ class BoundEvaluation:
         without: InfluenceFunction = replace(state.influence.by_context(), variance_correction=None)
         gauge = state.setup.functional.gauge(state.data.n_items).basis
         estimates = state.estimator.estimates([r.one_step_result.target for r in state.repetitions])
-        with collected_warnings():
-            alone = make_covariance(without, gauge, state.units, state.options.prompts == "fixed", estimates)
+        alone = make_covariance(without, gauge, state.units, state.options.prompts == "fixed", estimates)
         added = contrasts @ (state.covariance.matrix - alone.matrix) @ contrasts.T
         return cls(state, contrasts, battles, tuple(inputs), np.tile(added, (2, 2)), critical_of_family)
 
@@ -233,8 +230,7 @@ class BoundEvaluation:
         for influences in of_gammas:
             influence, estimates = mean_influence(influences), np.stack([one.estimate for one in influences])
             gauge, added = np.empty((0, n_estimates)), self.added_covariance
-            with collected_warnings():  # The fit has already warned of few clusters.
-                covariance = make_covariance(influence, gauge, units, is_fixed, estimates, unanimous_covariance=added)
+            covariance = make_covariance(influence, gauge, units, is_fixed, estimates, unanimous_covariance=added)
             yield np.mean(estimates, axis=0), covariance
 
     def _add_second_order_bias(self, rows: FloatArray, repetition: Repetition, blocks: IntArray | slice) -> None:

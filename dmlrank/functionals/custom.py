@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._utils.argument_checks import check_flag, must_be, number_in, real_array
 from ..data.graph import Graph
 from ..data.outcomes import in_other_order
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import FloatArray
 from ..exceptions import GraphError, OptionError, OptionTypeError, failing_as, listed
 from .base import SMALL_CHANGE, CategoryWeights, Functional, Gauge, central_differences, checked_graph
 
@@ -33,11 +33,9 @@ class Custom(Functional):
     The derivative along a direction is a central difference and takes two calls of the function, however many models
     there are. See :meth:`Functional.derivative` for its step.
 
-    Two computations need the derivatives along all pairs, which take 2 K (K - 1) (C - 1) calls: plans (``design``), and
-    the variance correction. The correction enlarges standard errors that are too small where the fitted mu is shrunken,
-    that is, less extreme than the true probabilities. It needs all these derivatives at two different mu. A fit makes
-    it only where all calls together get at most 4e8 probabilities, for example up to 330 prompts for K = 20 and C = 2,
-    or up to 2,300 prompts for K = 8 and C = 4.
+    Plans (``design``) and the variance correction need derivatives along all pairs, 2 K (K - 1) (C - 1) calls. A fit
+    makes the correction, which enlarges standard errors where the fitted mu is less extreme than the truth, only where
+    all calls together get at most 4e8 probabilities: up to 330 prompts for K = 20 and C = 2.
 
     Parameters
     ----------
@@ -74,9 +72,8 @@ class Custom(Functional):
     Raises
     ------
     OptionError, OptionTypeError, GraphError
-        If a trial at random probabilities, in a fit or a plan, shows that the function fails, that it does not return
-        finite numbers (n, d), that it mixes contexts, that it has a jump or a kink, that it uses pairs that are not
-        compared, that it is not linear, or that its analytic derivative or ``fixed`` is wrong.
+        If a trial at random probabilities, in a fit or a plan, shows that the function fails, returns no finite numbers
+        (n, d), mixes contexts, has a jump or a kink, uses pairs that are not compared, or is not what it says.
 
     Examples
     --------
@@ -228,7 +225,7 @@ def _tolerance(values: FloatArray) -> float:
 
 
 def _values_at(functional: Functional, mu: FloatArray) -> FloatArray:
-    """Return the scores at probabilities; an error with the probabilities where they are no finite numbers."""
+    """Return the scores at probabilities; an error where they are no finite numbers."""
     what = f"functional {functional.label!r}"
     with failing_as(OptionError, f"{what} on probabilities of shape {mu.shape}"):
         returned = functional.value(mu)
@@ -237,23 +234,10 @@ def _values_at(functional: Functional, mu: FloatArray) -> FloatArray:
         raise OptionError(f"{what} returns shape {values.shape} for {len(mu)} contexts; allowed: ({len(mu)}, d)")
     if np.isfinite(values).all():
         return values
-    table, places = mu[np.flatnonzero(~np.isfinite(values).all(axis=1))[:1]], np.arange(mu.shape[1])
-
-    def is_finite_without(first: IntArray, second: IntArray) -> bool:
-        changed = table.copy()
-        changed[:, first, second] = 1 / mu.shape[-1]
-        return bool(np.isfinite(functional.value(changed)).all())
-
-    pairs = np.argwhere(~np.eye(len(places), dtype=bool))
-    smallest_first = pairs[table[0, pairs[:, 0], pairs[:, 1]].min(axis=1).argsort()]
-    j, k = next((pair for pair in smallest_first if is_finite_without(*pair)), smallest_first[0])
-    cause = f"probabilities such as mu[{j}, {k}] = {np.array2string(table[0, j, k], precision=3)}"
-    advice = "allowed: finite numbers wherever all probabilities are above 0"
-    if is_finite_without(places, places):
-        cause, advice = "the entries with j = k, which are zero", "leave them out"
-    elif table.min() < 0:
+    advice = "its result has to be finite wherever all probabilities are above 0; the entries with j = k are zero"
+    if mu.min() < 0:
         advice = "interior=False says that there is no logarithm and no division by a probability: leave it out"
-    raise OptionError(f"{what} returns NaN or infinity from {cause}; {advice}")
+    raise OptionError(f"{what} returns NaN or infinity; {advice}")
 
 
 def _check_values(functional: Functional, draws: FloatArray) -> None:

@@ -48,7 +48,7 @@ class RankCentrality(Functional):
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
+        How much each category counts for each item; None if :meth:`bind` sets them later.
     graph : Graph or None
         Pairs between which the walk can move. None means every pair.
     walk : {"transition", "rate"}
@@ -56,13 +56,9 @@ class RankCentrality(Functional):
 
     Raises
     ------
-    OptionError
-        If the walk is unknown, if there are two items and ``walk="transition"`` (both score 1/2 whatever the data
-        say), if there are edge weights, or if scores are computed before there are category weights.
-    GraphError
-        If the graph has another number of items or does not connect the items.
-    NuisanceError
-        If a symmetrised preference on an edge is not positive, so that the walk may not leave an item.
+    OptionError, GraphError, NuisanceError
+        If the walk is unknown, there are two items and ``walk="transition"`` (both score 1/2 whatever the data say),
+        the graph does not connect the items, or a preference on it is not positive.
 
     References
     ----------

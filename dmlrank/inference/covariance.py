@@ -11,10 +11,8 @@ import scipy
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from .._utils.distributions import WaldLaw
 from .._utils.tasks_and_threads import warn
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
+from ..data.preferences import FEW_CLUSTERS, FEW_EFFECTIVE, FloatArray, IntArray, few_prompts_advice
 from ..estimation.influence import (
     CompressedInfluence,
     Influence,
@@ -23,7 +21,7 @@ from ..estimation.influence import (
 )
 from ..estimation.joint_influence import JointInfluence
 from ..exceptions import DataError, IntervalWarning
-from .score_limits import FEW_UNITS, CombinedMeans, ContrastLaw, ContrastMatrix, Sides, Tails, WinShares
+from .score_limits import FEW_UNITS, CombinedMeans, ContrastLaw, ContrastMatrix, Sides, Tails, WaldLaw, WinShares
 
 # Fewest clusters for which bootstrap('webb') is advised: with fewer, draws of six values are too few to tell.
 FEWEST_FOR_WEBB = 5

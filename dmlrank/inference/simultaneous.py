@@ -16,7 +16,6 @@ import scipy
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from .._utils.distributions import normal_critical, normal_tail
 from .._utils.tasks_and_threads import computing_with, one_thread
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice
@@ -38,7 +37,7 @@ from .bootstrap_and_max_t import (
 )
 from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
-from .score_limits import ContrastLaw, ContrastMatrix
+from .score_limits import ContrastLaw, ContrastMatrix, normal_critical, normal_tail
 from .wald import TWO_SIDED, Alternative
 
 # Methods for tests of differences.

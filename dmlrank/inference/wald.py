@@ -9,14 +9,13 @@ from typing import TypeVar
 import numpy as np
 
 from .._utils.argument_checks import real_number
-from .._utils.distributions import WaldLaw, normal_critical, normal_tail
 from .._utils.tasks_and_threads import one_thread
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, shown
 from .confidence_sequence import Boundary, ConfidenceSequence
 from .covariance import Covariance
-from .score_limits import ContrastLaw, Tails
+from .score_limits import ContrastLaw, Tails, WaldLaw, normal_critical, normal_tail
 
 # scipy's names of two sides.
 _SYNONYMS = {"greater": "larger", "less": "smaller"}

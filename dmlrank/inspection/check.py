@@ -13,7 +13,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from ..data.columns import similar_names
 from ..data.formula.parse import Formula
-from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
+from ..data.preferences import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
 from ..exceptions import listed
 from ..options import Options
 from ..report.facts import read_facts

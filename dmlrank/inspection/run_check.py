@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.distributions import WaldLaw, normal_tail
 from .._utils.tasks_and_threads import collected_warnings
 from ..data.arrays import name_of
 from ..data.columns import warn_of_shared_texts
@@ -19,9 +18,8 @@ from ..data.formula.parse import Formula, names_in, parse_formula
 from ..data.frames import column_names, count_copies, require_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import COUNTS, WINNERS, require_mirrored_worths
-from ..data.preferences import FloatArray, PreferenceData
+from ..data.preferences import Clusters, FloatArray, PreferenceData, cluster_columns, effective_clusters, read_clusters
 from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of_unequal_gaps
-from ..data.vote_columns import Clusters, cluster_columns, effective_clusters, read_clusters
 from ..exceptions import GraphError, OptionError
 from ..fit.compared_pairs import (
     OrderChoice,
@@ -35,7 +33,7 @@ from ..fit.judges_of_scores import grade_facts, read_judges
 from ..fit.stages import counted
 from ..fit.state import Source
 from ..functionals import CategoryWeights
-from ..inference.score_limits import fewest_units
+from ..inference.score_limits import WaldLaw, fewest_units, normal_tail
 from ..options import EqualTasks, Options
 from ..report.phrases import as_sentence, first_of
 from .check import Check, find_problems

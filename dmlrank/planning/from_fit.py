@@ -13,25 +13,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.tasks_and_threads import collected_warnings, warn
+from .._utils.tasks_and_threads import warn
 from ..data.arrays import row_slices
 from ..data.formula.features import caller_environment, new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.graph import Graph
 from ..data.pairs_from_scores import read_scores
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS, FloatArray, IntArray
 from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
-from ..fit.compared_pairs import finite_table
 from ..fit.estimates import Estimates, collect
 from ..fit.estimators import MEANS, options_for
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.method import run
 from ..fit.state import FitState, Source
 from ..functionals import BradleyTerry, Functional
-from ..functionals.linear_scores import Linearised
 from ..inference.covariance import robust
 from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
@@ -47,8 +44,6 @@ from .score_plan import ScoreProblem, score_problem
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
 STORED_NUMBERS = 50_000_000
-# Number of labels of a pair whose floor changes no probability that a learner predicts.
-_MANY_LABELS = 1_000_000
 # Smallest propensity of a plan of grades, as a share of the mean, and the least gain for which it prefers prompts.
 _LEAST_GRADED, _LEAST_GAIN = 0.25, 0.05
 _OF_ARENA = (
@@ -229,7 +224,12 @@ def _problem_of_fit(
         tables = stored
     formula = parse_formula(steps.source.formula)
     if steps.first.mean is not None:
-        functional = steps.first.mean.score if newdata is None else _linearised_at(steps, tables, row)
+        if newdata is not None:
+            raise OptionError(
+                "newdata= is for fits that average scores over prompts, and average='preferences' has one table of "
+                "mean preferences: leave newdata= out, or plan with update(average='scores')"
+            )
+        functional = steps.first.mean.score
     return vote_problem(
         functional,
         tables,
@@ -252,9 +252,7 @@ def dependence_in_clusters(estimates: Estimates, steps: FitState) -> FloatArray:
     units, gauge = steps.units, steps.setup.functional.gauge(len(estimates.models)).basis
     if units.clusters is None:
         return np.zeros_like(estimates.covariance.matrix)
-    with collected_warnings():
-        # The fit has warned of few clusters already.
-        clustered = clustered_covariance(steps.influence, gauge, units.clusters, units.annotator)
+    clustered = clustered_covariance(steps.influence, gauge, units.clusters, units.annotator)
     added = (clustered.matrix - robust(steps.influence, gauge).matrix) * estimates.scale.factor**2
     return of_eigenvalues(added, partial(np.maximum, 0.0))
 
@@ -313,17 +311,6 @@ def _above(estimates: Estimates, top: int | None, from_scratch: bool) -> NDArray
     above = np.zeros_like(separation.above)
     above[first.leader, first.others] = first.p <= first.alpha
     return above
-
-
-def _linearised_at(steps: FitState, tables: Tables, row: IntArray) -> Linearised:
-    """Return the functional of mean preferences, linearised at the mean over new prompts, (n,)."""
-    share, total = np.bincount(row, minlength=len(tables)) / len(row), np.zeros(tables.shape[1:])
-    for part in row_slices(len(tables), total.size, _CHUNK_NUMBERS):
-        total += np.tensordot(share[part], tables[part], 1)
-    # Predicted probabilities are finite; the floor for many labels only keeps log-odds from overflowing.
-    many_labels = np.full(total.shape[:2], _MANY_LABELS)
-    finite = finite_table(total, many_labels, steps.setup, steps.options.learning.floor)
-    return Linearised.at(steps.setup.functional, finite.table)
 
 
 def _own_prompts(steps: FitState) -> Prompts:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS, FloatArray, IntArray
 from ..exceptions import OptionError, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
 from ..functionals import BradleyTerry

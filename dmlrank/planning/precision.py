@@ -11,13 +11,12 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from .._utils.distributions import normal_critical
 from .._utils.tasks_and_threads import one_thread, warn
 from ..data.preferences import FloatArray
 from ..exceptions import check_choice
 from ..functionals import BradleyTerry
 from ..inference.covariance import Covariance, free_basis
-from ..inference.score_limits import WinShares
+from ..inference.score_limits import WinShares, normal_critical
 from ..inference.simultaneous import MaxT
 from ..options import METHODS
 from .allocation import NEARLY_STATIONARY, allocate, by_steps, kkt_residual, level_of, with_interdependent_labels

@@ -220,8 +220,7 @@ def score_problem(
     With ``from_scratch`` the runs are a round of their own, whose fit has no other scores; those of this fit say how
     much scores vary, and how alike models are.
     """
-    scores, n = steps.data.scores, steps.data.n_contexts
-    assert scores is not None
+    scores, n = steps.data.score_table, steps.data.n_contexts
     if goal.criterion != "A" or limits.one_pair or limits.explore:
         raise OptionError(
             "a plan for scores minimises a sum of variances: leave criterion=, one_pair= and explore= at their defaults"
@@ -314,8 +313,7 @@ def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
 
 def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
     """Return the propensities with which the scores of a fit were drawn, (n, K)."""
-    assert steps.data.scores is not None
-    is_there = np.isfinite(steps.data.scores.mean)
+    is_there = np.isfinite(steps.data.score_table.mean)
     known = known_propensity(steps.options.propensity, steps.data, steps.source)
     if known is None and not is_there.all():
         p = np.nan if estimates.grades is None else estimates.grades.unlike_p

@@ -9,11 +9,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import array_of_numbers, check_alpha, check_flag, check_whole, checked, number_in
-from .._utils.distributions import normal_critical
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, shown
 from ..inference.covariance import Covariance
 from ..inference.ranks import multiple_for_all
+from ..inference.score_limits import normal_critical
 from .criteria import check_positive
 
 

@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from .._utils.distributions import normal_critical
 from ..data.outcomes import MEANINGS
 from ..estimation.diagnostics import LARGEST_BIAS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.state import StyleEstimates
+from ..inference.score_limits import normal_critical
 from ..inference.simultaneous import PairTests
 from ..inference.wald import two_sided_p_values, z_statistics
 from ..tables.summary_table import decimals, fixed_text, p_value_clause

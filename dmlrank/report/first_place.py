@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._utils.distributions import normal_critical
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS
 from ..fit.estimates import Estimates
 from ..inference.ranks import FirstPlace, rank_bounds
+from ..inference.score_limits import normal_critical
 from ..tables.summary_table import decimals, fewest_decimals, fixed_text, p_value_clause
 from .phrases import SummaryLevel, counted, enumerated, models_with_few_votes, some_of
 

@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import place_of, places_of
-from .._utils.distributions import WaldLaw
 from .._utils.tasks_and_threads import one_thread
 from ..data.frames import require_columns
 from ..data.hypotheses import LinearHypothesis
@@ -21,6 +20,7 @@ from ..exceptions import HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
 from ..inference.bootstrap_and_max_t import holm
 from ..inference.covariance import Covariance
+from ..inference.score_limits import WaldLaw
 from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test
 from ..plotting.charts import grouped_forest_plot, level_words, models_words

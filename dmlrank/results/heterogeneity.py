@@ -14,8 +14,7 @@ from .._utils.tasks_and_threads import collected_warnings, current, in_order, on
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.graph import VoteCounts
-from ..data.preferences import FloatArray
-from ..data.vote_columns import Clusters, effective_clusters
+from ..data.preferences import Clusters, FloatArray, effective_clusters
 from ..estimation.influence import Influence, unit_sums
 from ..estimation.joint_influence import JointInfluence, column_units, in_groups, mean_over_repetitions
 from ..exceptions import DataError, OptionError, listed

@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
-from .._utils.distributions import normal_tail
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError
@@ -22,6 +21,7 @@ from ..fit.estimates import Estimates
 from ..fit.state import StyleEstimates
 from ..inference.covariance import Covariance
 from ..inference.ranks import rank_changes, ranks_of
+from ..inference.score_limits import normal_tail
 from ..inference.simultaneous import Family, MaxT, law_of_differences, separate
 from ..inference.wald import (
     NamedEstimates,

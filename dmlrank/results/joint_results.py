@@ -13,8 +13,7 @@ from scipy.linalg import block_diag
 
 from .._utils.tasks_and_threads import collected_warnings, one_thread
 from ..data.columns import beside
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import Clusters
+from ..data.preferences import Clusters, FloatArray, IntArray
 from ..estimation.influence import Influence
 from ..estimation.joint_influence import side_by_side
 from ..exceptions import OptionError, listed

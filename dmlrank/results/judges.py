@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import as_names, check_type, place_of
-from .._utils.distributions import normal_critical
 from .._utils.tasks_and_threads import one_thread
 from ..data.columns import Columns
 from ..data.frames import column_names, require_columns, take_columns
@@ -24,6 +23,7 @@ from ..fit.fit_covariance import clustered_covariance
 from ..fit.post_estimation import estimate_from_verdicts, judged_winners
 from ..fit.state import FitState, GradeFigures, JudgeFigures
 from ..inference.covariance import Covariance, free_basis
+from ..inference.score_limits import normal_critical
 from ..inference.simultaneous import Simultaneous
 from ..inference.wald import WaldTestResults, z_statistics
 from ..report.phrases import counted, enumerated, grades_sentences

@@ -10,7 +10,6 @@ import pandas as pd
 from scipy.special import gammaln
 
 from .._utils.argument_checks import array_of_numbers, place_of
-from .._utils.distributions import normal_critical
 from .._utils.tasks_and_threads import one_thread
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
@@ -20,6 +19,7 @@ from ..fit.estimates import Estimates
 from ..fit.post_estimation import pair_win_probability, restricted_against_projection
 from ..fit.state import FitState
 from ..inference.confidence_sequence import ConfidenceSequence
+from ..inference.score_limits import normal_critical
 from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_statistics, z_tests
 from ..report.fit_summary import choose_models
 from ..report.phrases import functional_unit

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import number_in, real_number
-from .._utils.distributions import normal_critical
 from .._utils.tasks_and_threads import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
@@ -22,6 +21,7 @@ from ..fit.judges_of_scores import modelled_shares
 from ..fit.state import FitState
 from ..fit.tipping_points import BoundEvaluation, distances, extend_to_tipping_points, tipping_gammas
 from ..functionals.linear_scores import PassAtK
+from ..inference.score_limits import normal_critical
 from ..inference.simultaneous import MaxT, Simultaneous
 from ..report.phrases import counted, functional_unit, percentage
 from ..tables.summary_table import Summary, decimals, fewest_decimals

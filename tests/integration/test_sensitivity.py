@@ -9,7 +9,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.data.vote_columns import read_shown_battles
+from dmlrank.data.preferences import read_shown_battles
 from dmlrank.exceptions import (
     ColumnError,
     DataError,

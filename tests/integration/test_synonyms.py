@@ -71,15 +71,6 @@ def test_values_in_place_of_a_column_are_refused_with_what_to_do(small_arena, ki
         dr.check(LEAD.format("1"), small_arena, context=kind(small_arena["question_id"]))
 
 
-def test_a_short_array_of_names_is_a_list_of_columns(small_arena):
-    assert (
-        dr.check(LEAD.format("1"), small_arena, context=np.array(["question_id", "category"])).counts.loc[
-            "prompts", "number"
-        ]
-        == 300
-    )
-
-
 @pytest.mark.parametrize(("word", "own"), [("greater", "larger"), ("less", "smaller")])
 def test_sides_have_scipys_words_too(arena_result, word, own):
     pairs = [arena_result.t_test_pairwise(side=side).result_frame for side in (word, own)]

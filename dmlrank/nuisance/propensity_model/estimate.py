@@ -14,8 +14,7 @@ import numpy as np
 
 from ..._utils.tasks_and_threads import current, in_order, report
 from ...data.arrays import BoolArray
-from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ...data.vote_columns import ShownBattles
+from ...data.preferences import FloatArray, IntArray, PreferenceData, ShownBattles
 from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..._utils.argument_checks import real_array, require_shape
-from ..._utils.distributions import normal_critical
 from ..._utils.tasks_and_threads import warn
 from ...data.arrays import name_of, row_slices
 from ...data.columns import beside, value_codes
@@ -311,7 +311,7 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
     if propensity.how != "given":
         return None
     factor, std_error, z = mean_weight(data, propensity, unit)
-    if not _SMALLEST_FACTOR <= factor <= _LARGEST_FACTOR and abs(z) > normal_critical(_LEVEL / 2):
+    if not _SMALLEST_FACTOR <= factor <= _LARGEST_FACTOR and abs(z) > -ndtri(_LEVEL / 2):
         wrong = f"{factor:.3g} times too small" if factor > 1 else f"{1 / factor:.3g} times too large"
         order = "in the display order that was shown" if data.ordered else "in either display order, the sum over both"
         warn(

@@ -112,10 +112,7 @@ def test_errors_say_what_was_found_and_what_to_do():
     ):
         with pytest.raises(error, match=words):
             dr.data.style_columns(table.drop(columns="headers"), answers=answers)
-    metadata = {"conv_metadata": [{"sum_assistant_a_tokens": 3}]}
-    for columns, words in (
-        (metadata, "lacks 'header_count_a'"),
-        ({"answer_a": [None], "answer_b": ["x"]}, "all cells"),
-    ):
+    lacking, empty = {"conv_metadata": [{"sum_assistant_a_tokens": 3}]}, {"answer_a": [None], "answer_b": ["x"]}
+    for columns, words in ((lacking, "lacks 'header_count_a'"), (empty, "all cells")):
         with pytest.raises(dr.exceptions.DataError, match=words):
             dr.data.style_columns(pd.DataFrame(columns))
