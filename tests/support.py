@@ -66,6 +66,12 @@ def two_of(rng, k, n):
     return first, (first + rng.integers(1, k, size=n)) % k
 
 
+def votes_of(names, first, second, won, **columns):
+    """Votes on pairs of models, by the places of their names: who won, and further columns."""
+    names, winner = np.asarray(names, dtype=object), np.where(won, "model_a", "model_b")
+    return pd.DataFrame({"model_a": names[first], "model_b": names[second], "winner": winner, **columns})
+
+
 def without_order(mu):
     """Category probabilities, (..., K, K, C), in which order does not matter: the mean of a pair's both orders."""
     flip = [1, 0, *range(2, mu.shape[-1])]

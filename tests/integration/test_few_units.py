@@ -9,7 +9,7 @@ import dmlrank as dr
 from dmlrank.exceptions import DataError, HypothesisError, IntervalWarning
 from dmlrank.options import in_objects
 
-from ..support import quiet, two_of
+from ..support import quiet, two_of, votes_of
 
 
 def table_of(y):
@@ -231,8 +231,7 @@ def votes_of_users(sizes, seed=0):
     first, second = two_of(rng, 3, len(user))
     taste = rng.normal(size=(len(sizes), 3))
     won = rng.normal(size=len(user)) < taste[user, first] - taste[user, second]
-    names, winner = np.array(list("abc")), np.where(won, "model_a", "model_b")
-    return pd.DataFrame({"user": user, "model_a": names[first], "model_b": names[second], "winner": winner})
+    return votes_of(list("abc"), first, second, won, user=user)
 
 
 def test_users_with_most_votes_leave_few_effective_clusters():

@@ -109,15 +109,9 @@ def test_many_to_one_tests_are_those_of_dunnett(side, word):
     pooled = np.mean([sample.var(ddof=1) for sample in samples])
     covariance = Covariance(pooled / size * np.eye(4), np.eye(4))
     expected = dunnett(*samples[1:], control=samples[0], alternative=word, random_state=np.random.default_rng(0))
-    tests = compare_differences(
-        means,
-        MaxT(covariance),
-        np.array([1, 2, 3]),
-        np.zeros(3, dtype=int),
-        method="max-t",
-        alternative=Alternative(side),
-        alpha=0.05,
-    )
+    others, control = np.array([1, 2, 3]), np.zeros(3, dtype=int)
+    options = {"method": "max-t", "alternative": Alternative(side), "alpha": 0.05}
+    tests = compare_differences(means, MaxT(covariance), others, control, **options)
     np.testing.assert_allclose(tests.statistic, expected.statistic, rtol=1e-9)
     np.testing.assert_allclose(tests.p_adjusted, expected.pvalue, atol=SHARE)
 

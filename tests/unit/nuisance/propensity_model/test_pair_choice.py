@@ -106,16 +106,8 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
     moved = np.random.default_rng(7).permutation(300)
     back = np.argsort(moved)
     cells = data.cells
-    other = make_data(
-        back[cells.context],
-        cells.first,
-        cells.second,
-        cells.y.argmax(axis=1),
-        n_items=K,
-        n_categories=2,
-        x=data.x[moved],
-        order=moved,
-    )
+    votes = back[cells.context], cells.first, cells.second, cells.y.argmax(axis=1)
+    other = make_data(*votes, n_items=K, n_categories=2, x=data.x[moved], order=moved)
     models = fit_pair_shares(data, random_folds(data), generators())
     moved_models = fit_pair_shares(other, random_folds(data)[moved], generators())
     assert models[0].trees is not None
