@@ -646,4 +646,4 @@ def test_a_table_without_a_formula_and_a_wrong_option_are_explained(inspect_logs
         (["fit", str(write(tmp_path / "table.jsonl", [{"a": 1}]))], "a table needs a formula"),
     ):
         assert message in printed(words, 1)
-    assert "or a pattern such as" in printed(["fit", "a.eval", "b.eval", "c.eval"], 1)
+    assert "a pattern such as" in printed(["fit", "a.eval", "b.eval", "c.eval"], 1)
