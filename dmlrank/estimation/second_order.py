@@ -13,15 +13,15 @@ from itertools import combinations
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dtrtri
 from scipy.special import logit
 
-from .._utils.tasks_and_threads import one_thread, warn
+from .._utils.tasks_and_threads import in_workers, one_thread, warn
 from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import IntervalWarning, listed
 from ..functionals import BradleyTerry, Functional
-from .cross_fitting import CrossFittedMu, clip_and_renormalise
+from .cross_fitting import CrossFittedMu, clip_and_renormalise, distinct_rows
 from .influence import Influence, InfluenceBlocks, OneStepResult, add_to_rows
 
 # Contexts over which the curvature is averaged, in closed form and by differences, and features on which the error of
@@ -49,8 +49,8 @@ _FEWEST_PAIRS = 0.1
 # Labels show an error of mu along a product of three features where log-odds are wrong by this much in the root mean
 # square, and the mean square is this many standard deviations from 0. At most so many coefficients are estimated.
 _LARGEST_ERROR, _CERTAIN, _MOST_COLUMNS = 0.3, 5.0, 2000
-# Entries of a table of contexts and pairs that are computed at a time, so that a few of them stay in cache.
-_ENTRIES = 250_000
+# Entries of a table that are computed at a time, so that a few of them stay in cache; rows of a block of a matrix.
+_ENTRIES, _BLOCK = 250_000, 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,12 +151,14 @@ def second_order(
     n_contexts = _N_CONTEXTS if bt else _affordable_contexts(functional, data, n_folds)
     if not n_contexts:
         return None
+    # Equal contexts are evaluated once.
     parts, contexts = Part.of(functional), np.argsort(data.seed_order)[:n_contexts]
+    distinct, place = distinct_rows(data.x, contexts)
     shares, tables = [], list[FloatArray]()
     for model in mu.models:
         # The probabilities of all categories are several times as large as the win shares.
-        slices = row_slices(len(contexts), n_items**2 * data.n_categories)
-        of_rows = (clip_and_renormalise(model.predict(data.x[contexts[rows]]), floor) for rows in slices)
+        slices = row_slices(len(distinct), n_items**2 * data.n_categories)
+        of_rows = (clip_and_renormalise(model.predict(data.x[distinct[rows]]), floor) for rows in slices)
         if bt is None:
             lowest = _SMALLEST if functional.interior else 0.0
             tables.append(clip_and_renormalise(np.concatenate(list(of_rows)), lowest))
@@ -169,35 +171,35 @@ def second_order(
         of_pairs = 2.0 if data.ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None]
         directions = of_pairs * bt.label_directions(n_items)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
-    strongest, n_labels, estimated = strongest_features(data, contexts, shares), len(data.cells) / n_folds, None
+    strongest, n_labels = (
+        strongest_features(data, contexts, [share[place] for share in shares]),
+        len(data.cells) / n_folds,
+    )
+    of_distinct, estimated = np.bincount(place, weight[contexts]) / weight[contexts].sum(), None
     for number, (functions, is_full) in enumerate(dictionaries(data, strongest, n_labels)):
         labels = [
             Labels.of(data, mu, floor, functions=functions, part=part, blocks=blocks, weight=weight) for part in parts
         ]
         if not number:
             _warn_of_products(data, strongest, labels[0], mu.folds.fold, units, n_labels)
-        information = [one.information(n_items) / one.weight.sum() for one in labels]
-        at = functions[contexts], weight[contexts] / weight[contexts].sum()
+        information = [one.information(n_items, one.variance) / one.weight.sum() for one in labels]
         fold_of_entry = mu.folds.fold[labels[0].context]
         change, correction = np.zeros(target.n_scores), np.zeros((len(blocks.context), target.n_scores))
+        tasks = []
         for fold in np.unique(fold_of_entry).tolist():
             mine = [one.only(np.flatnonzero(fold_of_entry == fold)) for one in labels]
-            of_entries = [(sign, unit[mine[0].block]) for sign, unit in units]
-            share_of_pairs = mine[0].share_of_pairs(of_entries)
-            if share_of_pairs < _FEWEST_PAIRS:
+            table = shares[fold] if bt else tables[fold]
+            tasks.append((fold, mine, [(sign, unit[mine[0].block]) for sign, unit in units], table))
+        known = functional, information, directions, functions[distinct], of_distinct, data.ordered
+        for (fold, mine, *_), found in zip(tasks, in_workers(_of_fold, known, tasks, name="second order"), strict=True):
+            if found is None:
                 continue
-            size = float(mine[0].weight.sum())
-            errors = [ErrorOfMu.of(one, known * size, n_items) for one, known in zip(mine, information, strict=True)]
-            if bt is not None:
-                u, *gradients = errors[0].curvature(mine[0], of_entries, shares[fold], *at, directions)
-            else:
-                u, gradients = _curvature(functional, tables[fold], mine, errors, of_entries, *at, ordered=data.ordered)
+            share_of_pairs, u, by_label = found
             factor = fold_weight[fold] / share_of_pairs
             change += factor * u
-            for one, error, gradient in zip(mine, errors, gradients, strict=True):
-                left = one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
-                of_labels = one.values(cho_solve(error.factor, gradient))
-                add_to_rows(correction, one.block, of_labels * (n * factor * left)[:, None])
+            for one, of_labels in zip(mine, by_label, strict=True):
+                of_labels *= n * factor
+                add_to_rows(correction, one.block, of_labels)
         # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
         excess = weight[blocks.context] @ correction - n * change
         correction -= blocks.weight[:, None] * (excess / (weight[blocks.context] @ blocks.weight))
@@ -208,6 +210,32 @@ def second_order(
             # Differences of a function that is linear, though nobody said so, are rounding.
             return estimated if bt or relative > _ROUNDING else None
     return estimated
+
+
+def _of_fold(
+    shared: tuple[Functional, list[FloatArray], FloatArray, FloatArray, FloatArray, bool],
+    task: tuple[int, list[Labels], list[tuple[float, IntArray]], FloatArray],
+) -> tuple[float, FloatArray, list[FloatArray]] | None:
+    """Return a fold's share of pairs of different units, u, and what each label adds to it, (e, d), by part.
+
+    u is that before the division by the share of pairs; None where nearly all labels are those of one unit.
+    """
+    functional, information, directions, functions, weight, ordered = shared
+    _, labels, units, table = task
+    share_of_pairs, n_items = labels[0].share_of_pairs(units), table.shape[1]
+    if share_of_pairs < _FEWEST_PAIRS:
+        return None
+    size = float(labels[0].weight.sum())
+    errors = [ErrorOfMu.of(one, known * size, n_items) for one, known in zip(labels, information, strict=True)]
+    if len(directions):
+        u, *gradients = errors[0].curvature(labels[0], units, table, functions, weight, directions)
+    else:
+        u, gradients = _curvature(functional, table, labels, errors, units, functions, weight, ordered=ordered)
+    by_label = []
+    for one, error, gradient in zip(labels, errors, gradients, strict=True):
+        left = one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
+        by_label.append(one.values(error.solve(gradient)) * left[:, None])
+    return share_of_pairs, u, by_label
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -303,9 +331,10 @@ class Labels:
         )
 
     def only(self, rows: IntArray) -> Labels:
-        """Return some of the entries."""
-        of_entries = [name for name in self.__slots__ if name not in ("part", "functions", "scale")]
-        return replace(self, **{name: getattr(self, name)[rows] for name in of_entries})
+        """Return some of the entries, with the contexts of each."""
+        of_entries = [name for name in self.__slots__ if name not in ("part", "functions", "context", "scale")]
+        own = {name: getattr(self, name)[rows] for name in of_entries}
+        return replace(self, functions=self.functions[self.context[rows]], context=np.arange(len(rows)), **own)
 
     def share_of_pairs(self, units: Sequence[tuple[float, IntArray]]) -> float:
         """Return the share of pairs of entries, by weight, that are of different units."""
@@ -323,11 +352,12 @@ class Labels:
         for rows in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
             yield int(self.first[rows[0]]), int(self.second[rows[0]]), rows
 
-    def information(self, n_items: int) -> FloatArray:
-        """Return the weighted sum of v z z', (K q + 1, K q + 1)."""
-        q, v = self.functions.shape[1], self.weight * self.variance
+    def information(self, n_items: int, v: FloatArray) -> FloatArray:
+        """Return the weighted sum of v z z', (K q + 1, K q + 1), for v, (e,)."""
+        q, v = self.functions.shape[1], self.weight * v
         v_log_odds = v * self.log_odds
-        total, beside = np.zeros((n_items, q, n_items, q)), np.zeros((n_items, q))
+        information, beside = np.zeros((n_items * q + 1, n_items * q + 1)), np.zeros((n_items, q))
+        total = information[:-1, :-1].reshape(n_items, q, n_items, q)
         for j, k, rows in self.by_pair(n_items):
             t = self.functions[self.context[rows]]
             product, of_log_odds = t.T @ (v[rows, None] * t), t.T @ v_log_odds[rows]
@@ -335,8 +365,6 @@ class Labels:
                 total[one, :, other] += sign * product
             beside[j] += of_log_odds
             beside[k] += self.part.sign * of_log_odds
-        information = np.zeros((n_items * q + 1, n_items * q + 1))
-        information[:-1, :-1] = total.reshape(n_items * q, n_items * q)
         information[-1] = information[:, -1] = np.append(beside, v_log_odds @ self.log_odds)
         return information
 
@@ -366,23 +394,32 @@ class ErrorOfMu:
     """The error of a part of mu in one fold, as the labels of this fold show it.
 
     coefficients (K q + 1,): b, and last c.
-    factor: Cholesky factor of H.
+    root: The inverse of the Cholesky factor of H, lower triangular: H^-1 is the product of its transpose with it.
     """
 
     coefficients: FloatArray
-    factor: tuple[FloatArray, bool]
+    root: FloatArray
 
     @classmethod
     def of(cls, labels: Labels, information: FloatArray, n_items: int) -> ErrorOfMu:
-        """Regress the residuals of labels on the dictionary, with a ridge of one on columns of unit scale."""
-        factor = cho_factor(information + np.eye(len(information)))
+        """Regress the residuals of labels on the dictionary, with a ridge of one on columns of unit scale.
+
+        ``information`` is overwritten.
+        """
+        information.flat[:: len(information) + 1] += 1
+        # numpy's functions, unlike scipy's, let other threads compute; the transpose is in LAPACK's order.
+        root = dtrtri(np.linalg.cholesky(information).T, lower=0, overwrite_c=1)[0].T
         total = np.asarray(labels.scores(np.zeros_like(labels.block), n_items, 1).sum(axis=0)).ravel()
-        return cls(cho_solve(factor, total), factor)
+        return cls(root.T @ (root @ total), root)
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Return H^-1 times columns, (K q + 1, d)."""
+        return self.root.T @ (self.root @ right)
 
     def terms(self, labels: Labels, group: IntArray, n_items: int) -> FloatArray:
         """Return the terms of groups of entries, (groups, K q + 1), whose sum is b; ``group``, (e,), numbers them."""
         scores = labels.scores(group, n_items, int(group.max()) + 1)
-        return np.asarray(cho_solve(self.factor, scores.toarray().T).T)
+        return self.solve(scores.toarray().T).T
 
     def noise(self, labels: Labels, units: Sequence[tuple[float, IntArray]], n_items: int) -> FloatArray:
         """Return the sum of b_i b_i' over independent units i, (K q + 1, K q + 1), c_i among b_i."""
@@ -390,13 +427,16 @@ class ErrorOfMu:
         noise = np.zeros((size, size))
         for sign, unit in units:
             distinct, number = np.unique(unit, return_inverse=True)
+            if len(distinct) == len(unit):
+                noise += sign * labels.information(n_items, labels.weight * np.square(labels.residual))
+                continue
             scores = labels.scores(number.reshape(-1), n_items, len(distinct))
             if scores.nnz > _DENSE * len(distinct) * size:
                 dense = scores.toarray()
                 noise += sign * (dense.T @ dense)
             else:
                 noise += sign * (scores.T @ scores).toarray()
-        return np.asarray(cho_solve(self.factor, cho_solve(self.factor, noise).T))
+        return _sandwich(self.root.T, _sandwich(self.root, noise, is_lower=True), is_lower=False)
 
     def curvature(
         self,
@@ -412,30 +452,43 @@ class ErrorOfMu:
         Shapes: share (b, K, K), functions (b, q), weight (b,), directions (K, K, d), returns (d,), (K q + 1, d).
         """
         n_items, q, d = share.shape[1], functions.shape[1], directions.shape[2]
-        of_noise, log_odds = self.noise(labels, units, n_items), labels.as_column(share)
+        of_noise, t = self.noise(labels, units, n_items), functions
+        of_items, of_column = of_noise[:-1, :-1].reshape(n_items, q, n_items, q), of_noise[-1, :-1].reshape(n_items, q)
+        by_item, own = self.coefficients[:-1].reshape(n_items, q), np.einsum("jajb->jab", of_items)
         of_pair, of_change, of_slope = np.zeros((n_items, n_items, q)), *np.zeros((2, n_items, n_items))
-        for rows in row_slices(len(share), n_items**2, _ENTRIES):
-            t, column = functions[rows], log_odds[rows]
-            error = _error_of(self.coefficients, t, column, -1)
-            noise = np.stack(
-                [
-                    ((t @ row.reshape(q, -1)).reshape(-1, n_items, q) * t[:, None]).sum(axis=2)
-                    for row in of_noise[:-1, :-1].reshape(n_items, q, -1)
-                ],
-                axis=1,
-            )
-            own = np.einsum("xjj->xj", noise)
-            variance = own[:, :, None] + own[:, None, :] - noise - noise.transpose(0, 2, 1)
+        squares, pairs = (t[:, :, None] * t[:, None, :]).reshape(len(t), -1), np.nonzero(directions.any(axis=2))
+        for block in row_slices(len(pairs[0]), max(len(t), q**2), _ENTRIES):
+            j, k = pairs[0][block], pairs[1][block]
+            of_block = share[:, j, k]
+            column, curve = labels.as_column(of_block), (2 * of_block - 1) * weight[:, None]
+            error = t @ (by_item[j] - by_item[k]).T + self.coefficients[-1] * column
             # Of the log-odds' coefficient, and twice its covariance with the others.
-            variance += column * (2 * _error_of(of_noise[-1], t, column, -1) - of_noise[-1, -1] * column)
-            curve = (2 * share[rows] - 1) * weight[rows, None, None]
-            of_change += (curve * (np.square(error) - variance)).sum(axis=0)
+            variance = column * (2 * (t @ (of_column[j] - of_column[k]).T) + of_noise[-1, -1] * column)
+            crossed = of_items[j, :, k]
+            noise = (own[j] + own[k] - crossed - crossed.transpose(0, 2, 1)).reshape(len(j), -1)
+            of_change[j, k] = (curve * (np.square(error) - variance)).sum(axis=0)
+            of_change[j, k] -= ((curve.T @ squares) * noise).sum(axis=1)
             curve *= error
-            of_pair += np.tensordot(curve, t, axes=(0, 0))
-            of_slope += (curve * column).sum(axis=0)
+            of_pair[j, k], of_slope[j, k] = curve.T @ t, (curve * column).sum(axis=0)
         u, slope = np.tensordot(of_change, directions) / 2, np.tensordot(of_slope, directions)
-        by_item = [np.einsum(f"jkq,jkd->{item}qd", of_pair, directions, optimize=True) for item in "jk"]
-        return u, np.concatenate([(by_item[0] - by_item[1]).reshape(-1, d), slope[None]])
+        gradients = [np.einsum(f"jkq,jkd->{item}qd", of_pair, directions, optimize=True) for item in "jk"]
+        return u, np.concatenate([(gradients[0] - gradients[1]).reshape(-1, d), slope[None]])
+
+
+def _sandwich(outer: FloatArray, middle: FloatArray, *, is_lower: bool) -> FloatArray:
+    """Return outer @ middle @ outer.T for a triangular and a symmetric matrix.
+
+    Products of zeros, and half of those that are the same from both sides, are left out.
+    """
+    total, blocks = np.empty_like(middle), [*row_slices(len(middle), 1, _BLOCK)]
+    used = [slice(0, rows.stop) if is_lower else slice(rows.start, None) for rows in blocks]
+    for number, rows in enumerate(blocks):
+        left = outer[rows, used[number]] @ middle[used[number]]
+        for other in range(number + 1) if is_lower else range(number, len(blocks)):
+            columns = blocks[other]
+            block = left[:, used[other]] @ outer[columns, used[other]].T
+            total[rows, columns], total[columns, rows] = block, block.T
+    return total
 
 
 def _curvature(
@@ -591,7 +644,10 @@ def _warn_of_products(
     if not len(new):
         return
     labels = replace(labels, functions=products[:, new] / np.sqrt(left[new] / len(products)))
-    information, fold_of_entry = labels.information(n_items) / labels.weight.sum(), fold[labels.context]
+    information, fold_of_entry = (
+        labels.information(n_items, labels.variance) / labels.weight.sum(),
+        fold[labels.context],
+    )
     found, noise, total, n_estimated = np.zeros(len(new)), np.zeros(len(new)), 0.0, 0
     for one in np.unique(fold_of_entry).tolist():
         mine = labels.only(np.flatnonzero(fold_of_entry == one))
@@ -600,7 +656,7 @@ def _warn_of_products(
         if share_of_pairs < _FEWEST_PAIRS:
             continue
         known_of_fold = information * mine.weight.sum()
-        error = ErrorOfMu.of(mine, known_of_fold, n_items)
+        error = ErrorOfMu.of(mine, known_of_fold.copy(), n_items)
         of_all, own = (
             np.einsum("jtkt->t", (known_of_fold * part)[:-1, :-1].reshape((n_items, len(new)) * 2))
             for part in (np.outer(error.coefficients, error.coefficients), error.noise(mine, of_entries, n_items))
