@@ -22,7 +22,14 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import IntervalWarning, listed
 from ..functionals import BradleyTerry, Functional
 from .cross_fitting import CrossFittedMu, clip_and_renormalise, distinct_rows
-from .influence import Influence, InfluenceBlocks, OneStepResult, add_to_rows
+from .influence import (
+    AddedByLabel,
+    CompressedInfluence,
+    InfluenceBlocks,
+    InfluenceFunction,
+    OneStepResult,
+    add_to_rows,
+)
 
 # Contexts over which the curvature is averaged, in closed form and by differences, and features on which the error of
 # mu may depend.
@@ -59,23 +66,34 @@ class SecondOrder:
 
     change (d,): u, which is added to the scores; the estimated bias is -u.
     correction (q, d): What is added to the correction of each influence block. The weighted sum over blocks is n u.
+        Where influence values are those of kinds of contexts, it is the same for the labels of each kind.
     is_full: Whether the labels are enough for the full dictionary.
     """
 
     change: FloatArray
-    correction: FloatArray
+    correction: FloatArray | AddedByLabel
     is_full: bool
 
     def removed_from(self, result: OneStepResult) -> OneStepResult:
         """Return a one-step estimate with u added to the scores and to their influence values."""
-        target = result.target.by_context()
-        corrected = replace(target, correction=target.correction + self.correction)
+        corrected: InfluenceFunction
+        if isinstance(self.correction, AddedByLabel):
+            assert isinstance(result.target, CompressedInfluence)
+            estimate = result.target.estimate + self.change
+            corrected = replace(result.target, added=self.correction, estimate=estimate)
+        else:
+            target = result.target.by_context()
+            corrected = replace(target, correction=target.correction + self.correction)
         return replace(result, influences={**result.influences, "target": corrected})
 
-    def influence(self, target: Influence) -> Influence:
+    def influence(self, target: InfluenceFunction) -> InfluenceFunction:
         """Return u with its influence values, from the estimate to which it was added."""
-        value = np.zeros_like(target.value)
-        return replace(target, value=value, correction=self.correction, variance_correction=None)
+        if isinstance(self.correction, AddedByLabel):
+            assert isinstance(target, CompressedInfluence)
+            return target.of_added(self.correction, self.change)
+        whole = target.by_context()
+        value = np.zeros_like(whole.value)
+        return replace(whole, value=value, correction=self.correction, variance_correction=None)
 
 
 @one_thread()
@@ -86,7 +104,7 @@ def second_order(
     floor: float,
     *,
     blocks: InfluenceBlocks,
-    target: Influence,
+    target: InfluenceFunction,
     units: Sequence[tuple[float, IntArray]],
 ) -> SecondOrder | None:
     r"""Estimate the second-order bias of curved scores; None where the labels are too few for any dictionary.
@@ -184,41 +202,51 @@ def second_order(
             _warn_of_products(data, strongest, labels[0], mu.folds.fold, units, n_labels)
         information = [one.information(n_items, one.variance) / one.weight.sum() for one in labels]
         fold_of_entry = mu.folds.fold[labels[0].context]
-        change, correction = np.zeros(target.n_scores), np.zeros((len(blocks.context), target.n_scores))
-        tasks = []
+        change, tasks, found = np.zeros(target.n_scores), [], []
         for fold in np.unique(fold_of_entry).tolist():
             mine = [one.only(np.flatnonzero(fold_of_entry == fold)) for one in labels]
             table = shares[fold] if bt else tables[fold]
             tasks.append((fold, mine, [(sign, unit[mine[0].block]) for sign, unit in units], table))
         known = functional, information, directions, functions[distinct], of_distinct, data.ordered
-        for (fold, mine, *_), found in zip(tasks, in_workers(_of_fold, known, tasks, name="second order"), strict=True):
-            if found is None:
-                continue
-            share_of_pairs, u, by_label = found
-            factor = fold_weight[fold] / share_of_pairs
-            change += factor * u
-            for one, of_labels in zip(mine, by_label, strict=True):
-                of_labels *= n * factor
-                add_to_rows(correction, one.block, of_labels)
+        for (fold, mine, *_), of_fold in zip(
+            tasks, in_workers(_of_fold, known, tasks, name="second order"), strict=True
+        ):
+            if of_fold is not None:
+                share_of_pairs, u, *by_label = of_fold
+                factor = fold_weight[fold] / share_of_pairs
+                change += factor * u
+                found.append((fold, mine, n * factor, *by_label))
         # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
+        n_labels_of_blocks = weight[blocks.context] @ blocks.weight
+        if bt is not None and isinstance(target, CompressedInfluence):
+            added = _added_by_kind(target, labels[0], functions, fold_of_entry, found)
+            excess = n * (target.of_added(added, change).mean_correction() - change)
+            return SecondOrder(change, replace(added, shift=-excess / n_labels_of_blocks), is_full)
+        correction = np.zeros((len(blocks.context), target.n_scores))
+        for _, mine, factor, solved, left in found:
+            for one, columns, of_labels in zip(mine, solved, left, strict=True):
+                add_to_rows(correction, one.block, one.values(columns) * (factor * of_labels)[:, None])
         excess = weight[blocks.context] @ correction - n * change
-        correction -= blocks.weight[:, None] * (excess / (weight[blocks.context] @ blocks.weight))
+        correction -= blocks.weight[:, None] * (excess / n_labels_of_blocks)
         estimated = SecondOrder(change, correction, is_full)
+        if bt is not None:
+            return estimated
         noise, of_scores = (one.power_sums()[0] for one in (estimated.influence(target), target))
         relative = float(np.mean(noise / np.where(of_scores > 0, of_scores, np.inf)))
-        if bt or relative <= _LARGEST_NOISE**2:
+        if relative <= _LARGEST_NOISE**2:
             # Differences of a function that is linear, though nobody said so, are rounding.
-            return estimated if bt or relative > _ROUNDING else None
+            return estimated if relative > _ROUNDING else None
     return estimated
 
 
 def _of_fold(
     shared: tuple[Functional, list[FloatArray], FloatArray, FloatArray, FloatArray, bool],
     task: tuple[int, list[Labels], list[tuple[float, IntArray]], FloatArray],
-) -> tuple[float, FloatArray, list[FloatArray]] | None:
-    """Return a fold's share of pairs of different units, u, and what each label adds to it, (e, d), by part.
+) -> tuple[float, FloatArray, list[FloatArray], list[FloatArray]] | None:
+    """Return a fold's share of pairs of different units, u before the division by it, and what labels add, by part.
 
-    u is that before the division by the share of pairs; None where nearly all labels are those of one unit.
+    A label adds z'H^-1 M b, of which H^-1 M b is returned, (K q + 1, d), times a number, (e,). None where nearly all
+    labels are those of one unit.
     """
     functional, information, directions, functions, weight, ordered = shared
     _, labels, units, table = task
@@ -231,11 +259,38 @@ def _of_fold(
         u, *gradients = errors[0].curvature(labels[0], units, table, functions, weight, directions)
     else:
         u, gradients = _curvature(functional, table, labels, errors, units, functions, weight, ordered=ordered)
-    by_label = []
-    for one, error, gradient in zip(labels, errors, gradients, strict=True):
-        left = one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
-        by_label.append(one.values(error.solve(gradient)) * left[:, None])
-    return share_of_pairs, u, by_label
+    solved = [error.solve(gradient) for error, gradient in zip(errors, gradients, strict=True)]
+    left = [
+        one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
+        for one, error in zip(labels, errors, strict=True)
+    ]
+    return share_of_pairs, u, solved, left
+
+
+def _added_by_kind(
+    target: CompressedInfluence,
+    labels: Labels,
+    functions: FloatArray,
+    fold_of_entry: IntArray,
+    found: Sequence[tuple[int, list[Labels], float, list[FloatArray], list[FloatArray]]],
+) -> AddedByLabel:
+    """Return what labels add to u where each kind of contexts has one sum, with no shift.
+
+    Shapes: functions (n, q), fold_of_entry (e,).
+    """
+    kinds, (n_tables, d), q = target.kinds, target.by_table.shape, functions.shape[1]
+    amount, n_items = np.zeros(len(labels.residual)), target.mu.shape[1]
+    of_items, of_column = np.zeros((n_tables, n_items, d)), np.zeros((n_tables, d))
+    fold_of_table = np.full(n_tables, -1)
+    fold_of_table[kinds.table[kinds.kind[labels.context]]] = fold_of_entry
+    for fold, _, factor, (columns,), (left,) in found:
+        amount[fold_of_entry == fold] = factor * left
+        tables = np.flatnonzero(fold_of_table == fold)
+        t = functions[kinds.table_context[tables]]
+        of_items[tables] = (t @ columns[:-1].reshape(n_items, q, d)).transpose(1, 0, 2)
+        of_column[tables] = columns[-1]
+    at = kinds.representative
+    return AddedByLabel(of_items, of_column, amount[at], labels.log_odds[at], np.zeros(d))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -554,7 +554,7 @@ class FirstStages:
         def estimate() -> SecondOrder | None:
             from ..estimation.second_order import second_order
 
-            target, of_blocks = one_step_result.target.by_context(), units.of_blocks(data)
+            target, of_blocks = one_step_result.target, units.of_blocks(data)
             return second_order(functional, data, mu, floor, blocks=units.blocks, target=target, units=of_blocks)
 
         key = (inputs.setup, mu, floor, units, one_step_result)

@@ -153,13 +153,13 @@ def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     second = (first + rng.integers(1, 3, size=n)) % 3
     label, fold = rng.integers(C, size=n), rng.integers(2, size=n + 5)
     data = make_data(np.arange(n), first, second, label, n_items=3, n_categories=C, n_contexts=n + 5)
-    kinds = find_identical_contexts(data, fold)
+    kinds = find_identical_contexts(data, fold, np.arange(fold.max() + 1))
     said = [(fold[i], first[i], second[i], label[i]) if i < n else (fold[i],) for i in range(n + 5)]
     assert len(kinds) == len(set(said))
     for kind in range(len(kinds)):
         assert len({said[i] for i in np.flatnonzero(kinds.kind == kind)}) == 1
     np.testing.assert_array_equal(kinds.cells.y[kinds.row], data.cells.y)
-    assert (np.diff(kinds.fold) >= 0).all()
+    assert (np.diff(kinds.table) >= 0).all()
     assert kinds.cells.n_votes.sum() == n
 
 
