@@ -189,10 +189,8 @@ def second_order(
         of_pairs = 2.0 if data.ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None]
         directions = of_pairs * bt.label_directions(n_items)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
-    strongest, n_labels = (
-        strongest_features(data, contexts, [share[place] for share in shares]),
-        len(data.cells) / n_folds,
-    )
+    strongest = strongest_features(data, contexts, [share[place] for share in shares])
+    n_labels = len(data.cells) / n_folds
     of_distinct, estimated = np.bincount(place, weight[contexts]) / weight[contexts].sum(), None
     for number, (functions, is_full) in enumerate(dictionaries(data, strongest, n_labels)):
         labels = [
@@ -202,30 +200,35 @@ def second_order(
             _warn_of_products(data, strongest, labels[0], mu.folds.fold, units, n_labels)
         information = [one.information(n_items, one.variance) / one.weight.sum() for one in labels]
         fold_of_entry = mu.folds.fold[labels[0].context]
-        change, tasks, found = np.zeros(target.n_scores), [], []
-        for fold in np.unique(fold_of_entry).tolist():
-            mine = [one.only(np.flatnonzero(fold_of_entry == fold)) for one in labels]
-            table = shares[fold] if bt else tables[fold]
-            tasks.append((fold, mine, [(sign, unit[mine[0].block]) for sign, unit in units], table))
-        known = functional, information, directions, functions[distinct], of_distinct, data.ordered
-        for (fold, mine, *_), of_fold in zip(
-            tasks, in_workers(_of_fold, known, tasks, name="second order"), strict=True
-        ):
+        known = (
+            functional,
+            data.ordered,
+            labels,
+            information,
+            fold_of_entry,
+            units,
+            shares if bt else tables,
+            directions,
+        )
+        task = _Task(*known, functions[distinct], of_distinct)
+        change, found, folds = np.zeros(target.n_scores), [], np.unique(fold_of_entry).tolist()
+        for fold, of_fold in zip(folds, in_workers(_Task.in_fold, task, folds, name="second order"), strict=True):
             if of_fold is not None:
                 share_of_pairs, u, *by_label = of_fold
                 factor = fold_weight[fold] / share_of_pairs
                 change += factor * u
-                found.append((fold, mine, n * factor, *by_label))
+                found.append((np.flatnonzero(fold_of_entry == fold), n * factor, *by_label))
         # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
         n_labels_of_blocks = weight[blocks.context] @ blocks.weight
         if bt is not None and isinstance(target, CompressedInfluence):
-            added = _added_by_kind(target, labels[0], functions, fold_of_entry, found)
+            added = _added_by_kind(target, labels[0], functions, found)
             excess = n * (target.of_added(added, change).mean_correction() - change)
             return SecondOrder(change, replace(added, shift=-excess / n_labels_of_blocks), is_full)
         correction = np.zeros((len(blocks.context), target.n_scores))
-        for _, mine, factor, solved, left in found:
-            for one, columns, of_labels in zip(mine, solved, left, strict=True):
-                add_to_rows(correction, one.block, one.values(columns) * (factor * of_labels)[:, None])
+        for rows, factor, solved, left in found:
+            for one, columns, of_labels in zip(labels, solved, left, strict=True):
+                mine = one.only(rows)
+                add_to_rows(correction, mine.block, mine.values(columns) * (factor * of_labels)[:, None])
         excess = weight[blocks.context] @ correction - n * change
         correction -= blocks.weight[:, None] * (excess / n_labels_of_blocks)
         estimated = SecondOrder(change, correction, is_full)
@@ -239,53 +242,71 @@ def second_order(
     return estimated
 
 
-def _of_fold(
-    shared: tuple[Functional, list[FloatArray], FloatArray, FloatArray, FloatArray, bool],
-    task: tuple[int, list[Labels], list[tuple[float, IntArray]], FloatArray],
-) -> tuple[float, FloatArray, list[FloatArray], list[FloatArray]] | None:
-    """Return a fold's share of pairs of different units, u before the division by it, and what labels add, by part.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """The estimate of u in each fold, with the inputs that folds share.
 
-    A label adds z'H^-1 M b, of which H^-1 M b is returned, (K q + 1, d), times a number, (e,). None where nearly all
-    labels are those of one unit.
+    labels, information: Of each part; the information is scaled to labels of weight one.
+    fold_of_entry (e,): Fold of each label.
+    units: See :func:`second_order`.
+    tables: By fold, win shares in the b contexts, (b, K, K), or probabilities, (b, K, K, C).
+    directions (K, K, d): Those of Bradley-Terry scores, whose u has a closed form; empty for others.
+    functions (b, q), weight (b,): Of the contexts.
     """
-    functional, information, directions, functions, weight, ordered = shared
-    _, labels, units, table = task
-    share_of_pairs, n_items = labels[0].share_of_pairs(units), table.shape[1]
-    if share_of_pairs < _FEWEST_PAIRS:
-        return None
-    size = float(labels[0].weight.sum())
-    errors = [ErrorOfMu.of(one, known * size, n_items) for one, known in zip(labels, information, strict=True)]
-    if len(directions):
-        u, *gradients = errors[0].curvature(labels[0], units, table, functions, weight, directions)
-    else:
-        u, gradients = _curvature(functional, table, labels, errors, units, functions, weight, ordered=ordered)
-    solved = [error.solve(gradient) for error, gradient in zip(errors, gradients, strict=True)]
-    left = [
-        one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
-        for one, error in zip(labels, errors, strict=True)
-    ]
-    return share_of_pairs, u, solved, left
+
+    functional: Functional
+    ordered: bool
+    labels: list[Labels]
+    information: list[FloatArray]
+    fold_of_entry: IntArray
+    units: Sequence[tuple[float, IntArray]]
+    tables: list[FloatArray]
+    directions: FloatArray
+    functions: FloatArray
+    weight: FloatArray
+
+    def in_fold(self, fold: int) -> tuple[float, FloatArray, list[FloatArray], list[FloatArray]] | None:
+        """Return the share of pairs of different units, u before the division by it, and what labels add, by part.
+
+        A label adds z'H^-1 M b, of which H^-1 M b is returned, (K q + 1, d), times a number, (e,). None where nearly
+        all labels are those of one unit.
+        """
+        rows, table, at = np.flatnonzero(self.fold_of_entry == fold), self.tables[fold], (self.functions, self.weight)
+        labels, n_items = [one.only(rows) for one in self.labels], table.shape[1]
+        units = [(sign, unit[labels[0].block]) for sign, unit in self.units]
+        share_of_pairs, size = labels[0].share_of_pairs(units), float(labels[0].weight.sum())
+        if share_of_pairs < _FEWEST_PAIRS:
+            return None
+        known = zip(labels, self.information, strict=True)
+        errors = [ErrorOfMu.of(one, information * size, n_items) for one, information in known]
+        if len(self.directions):
+            u, *gradients = errors[0].curvature(labels[0], units, table, *at, self.directions)
+        else:
+            u, gradients = _curvature(self.functional, table, labels, errors, units, *at, ordered=self.ordered)
+        solved = [error.solve(gradient) for error, gradient in zip(errors, gradients, strict=True)]
+        left = [
+            one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
+            for one, error in zip(labels, errors, strict=True)
+        ]
+        return share_of_pairs, u, solved, left
 
 
 def _added_by_kind(
     target: CompressedInfluence,
     labels: Labels,
     functions: FloatArray,
-    fold_of_entry: IntArray,
-    found: Sequence[tuple[int, list[Labels], float, list[FloatArray], list[FloatArray]]],
+    found: Sequence[tuple[IntArray, float, list[FloatArray], list[FloatArray]]],
 ) -> AddedByLabel:
     """Return what labels add to u where each kind of contexts has one sum, with no shift.
 
-    Shapes: functions (n, q), fold_of_entry (e,).
+    Shapes: functions (n, q).
     """
     kinds, (n_tables, d), q = target.kinds, target.by_table.shape, functions.shape[1]
     amount, n_items = np.zeros(len(labels.residual)), target.mu.shape[1]
     of_items, of_column = np.zeros((n_tables, n_items, d)), np.zeros((n_tables, d))
-    fold_of_table = np.full(n_tables, -1)
-    fold_of_table[kinds.table[kinds.kind[labels.context]]] = fold_of_entry
-    for fold, _, factor, (columns,), (left,) in found:
-        amount[fold_of_entry == fold] = factor * left
-        tables = np.flatnonzero(fold_of_table == fold)
+    for rows, factor, (columns,), (left,) in found:
+        amount[rows] = factor * left
+        tables = np.unique(kinds.table[kinds.kind[labels.context[rows]]])
         t = functions[kinds.table_context[tables]]
         of_items[tables] = (t @ columns[:-1].reshape(n_items, q, d)).transpose(1, 0, 2)
         of_column[tables] = columns[-1]
@@ -410,18 +431,24 @@ class Labels:
     def information(self, n_items: int, v: FloatArray) -> FloatArray:
         """Return the weighted sum of v z z', (K q + 1, K q + 1), for v, (e,)."""
         q, v = self.functions.shape[1], self.weight * v
-        v_log_odds = v * self.log_odds
-        information, beside = np.zeros((n_items * q + 1, n_items * q + 1)), np.zeros((n_items, q))
+        information = np.zeros((n_items * q + 1, n_items * q + 1))
         total = information[:-1, :-1].reshape(n_items, q, n_items, q)
         for j, k, rows in self.by_pair(n_items):
             t = self.functions[self.context[rows]]
-            product, of_log_odds = t.T @ (v[rows, None] * t), t.T @ v_log_odds[rows]
+            product = t.T @ (v[rows, None] * t)
             for one, other, sign in ((j, j, 1), (k, k, 1), (j, k, self.part.sign), (k, j, self.part.sign)):
                 total[one, :, other] += sign * product
-            beside[j] += of_log_odds
-            beside[k] += self.part.sign * of_log_odds
-        information[-1] = information[:, -1] = np.append(beside, v_log_odds @ self.log_odds)
+        information[-1] = information[:, -1] = self.sums(v * self.log_odds, n_items)
         return information
+
+    def sums(self, amount: FloatArray, n_items: int) -> FloatArray:
+        """Return the sum of z times amounts, (K q + 1,), for amounts (e,)."""
+        of_items = [
+            np.bincount(self.first, of_function, n_items)
+            + self.part.sign * np.bincount(self.second, of_function, n_items)
+            for of_function in (amount * t[self.context] for t in self.functions.T)
+        ]
+        return np.append(np.stack(of_items, axis=1).ravel(), amount @ self.log_odds)
 
     def scores(self, unit: IntArray, n_items: int, n_units: int) -> sparse.csr_array:
         """Return the weighted sums of z (y - s) by unit, (units, K q + 1); ``unit``, (e,), numbers units from 0."""
@@ -464,8 +491,7 @@ class ErrorOfMu:
         information.flat[:: len(information) + 1] += 1
         # numpy's functions, unlike scipy's, let other threads compute; the transpose is in LAPACK's order.
         root = dtrtri(np.linalg.cholesky(information).T, lower=0, overwrite_c=1)[0].T
-        total = np.asarray(labels.scores(np.zeros_like(labels.block), n_items, 1).sum(axis=0)).ravel()
-        return cls(root.T @ (root @ total), root)
+        return cls(root.T @ (root @ labels.sums(labels.weight * labels.residual, n_items)), root)
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Return H^-1 times columns, (K q + 1, d)."""
