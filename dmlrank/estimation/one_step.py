@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple, TypeVar
@@ -347,27 +347,34 @@ def evaluate_identical_contexts(
     assert isinstance(mu_of_folds, CrossFittedMu)
     unclipped, cells, n = mu_of_folds.tables(kinds.table_context), kinds.cells, data.n_contexts
     pairs = (kinds.table[kinds.cell_kind], cells.first, cells.second)
-    cell_mu, pi = unclipped[pairs], nuisances.propensity[kinds.representative]
-    held_out = (mu_of_folds.at if mu_by_fold(mu_of_folds) is None else mu_of_folds.held_out)(data.cells)
+    pi, has_features = nuisances.propensity[kinds.representative], mu_by_fold(mu_of_folds) is None
+    held_out = (mu_of_folds.at if has_features else mu_of_folds.held_out)(data.cells)
+    cell_mu = held_out if has_features else np.take(unclipped[pairs], kinds.row, axis=0)
     apart = next(iter(estimands.values())).apart
     scale = pair_variance_scale(HeldOutLabels(held_out[kinds.representative], cells), pi, data, apart=apart)
     sums, square_sums = (weight_sums(kinds, weight, power) for power in (1, 2))
     table_weight = np.bincount(kinds.table, sums, len(unclipped))
     n_contexts = np.bincount(kinds.table[kinds.kind], data.copies, len(unclipped)).astype(np.intp)
     clipped, n_below = clip_and_count(unclipped, nuisances.floor, n_contexts)
+    residuals = {mu is clipped: (cells.y - mu[pairs]) / pi[:, None] for mu in (unclipped, clipped)}
 
     def evaluate(score: Functional) -> CompressedInfluence:
         mu = clipped if score.interior else unclipped
-        residual = (cells.y - mu[pairs]) / pi[:, None]
+        residual = residuals[mu is clipped]
 
-        def direction(amount: FloatArray) -> FloatArray:
-            """Return the sums of the residuals by table and pair, (T, K, K, C), with an amount for each kind, (k,)."""
-            code, n_codes = np.ravel_multi_index(pairs, mu.shape[:3]), int(np.prod(mu.shape[:3]))
-            columns = [np.bincount(code, amount[kinds.cell_kind] * column, n_codes) for column in residual.T]
-            total: FloatArray = np.stack(columns, axis=-1).astype(float).reshape(mu.shape)
-            return total if data.ordered else total + in_other_order(total)
+        def directions(amount: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+            """Yield b tables, (b, K, K, C), with the sums of their residuals; each kind has an amount, (k,)."""
+            for part in row_slices(len(mu), mu[0].size, CHUNK):
+                tables, rows = mu[part], slice(*np.searchsorted(pairs[0], [part.start, part.stop]))
+                at, n_codes = tuple(of_cells[rows] for of_cells in pairs), int(np.prod(tables.shape[:3]))
+                code = np.ravel_multi_index((at[0] - part.start, *at[1:]), tables.shape[:3])
+                of_rows = amount[kinds.cell_kind[rows]]
+                columns = [np.bincount(code, of_rows * column, n_codes) for column in residual[rows].T]
+                total: FloatArray = np.stack(columns, axis=-1).astype(float).reshape(tables.shape)
+                yield tables, total if data.ordered else total + in_other_order(total)
 
-        by_table, correction = score.value_and_derivative(mu, direction(sums))
+        values, corrections = zip(*(score.value_and_derivative(*of_part) for of_part in directions(sums)), strict=True)
+        by_table, correction = np.concatenate(values), np.concatenate(corrections)
         plugin = table_weight @ by_table / table_weight.sum()
         added_variance = None
         if has_variance_correction(score, data):
@@ -376,7 +383,9 @@ def evaluate_identical_contexts(
                 of_pairs = (cells.first, cells.second, data.n_items)
                 added_variance = local_variance_correction(score, mu[pairs], residual, amount, of_pairs) / n
             else:
-                added_variance = variance_correction(score, mu, direction(square_sums), scale, np.ones(len(mu))) / n
+                of_tables = directions(square_sums)
+                by_part = [variance_correction(score, *some, scale, np.ones(len(some[0]))) for some in of_tables]
+                added_variance = np.sum(by_part, axis=0) / n
         estimate = plugin + correction.sum(axis=0) / n
         return CompressedInfluence(
             score, kinds, mu, residual, weight, data.ordered, blocks, by_table, plugin, estimate, added_variance
@@ -387,7 +396,7 @@ def evaluate_identical_contexts(
     report(n, n, "scores, contexts")
     return OneStepResult(
         influences,
-        np.take(cell_mu, kinds.row, axis=0),
+        cell_mu,
         held_out,
         HeldOutLabels.of(nuisances.mu, data, held_out),
         n_below * needs_floor,

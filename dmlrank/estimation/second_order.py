@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -18,10 +19,11 @@ from scipy.special import logit
 
 from .._utils.tasks_and_threads import in_workers, one_thread, warn
 from ..data.arrays import row_slices
+from ..data.equal_values import row_codes
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import IntervalWarning, listed
 from ..functionals import BradleyTerry, Functional
-from .cross_fitting import CrossFittedMu, clip_and_renormalise, distinct_rows
+from .cross_fitting import CrossFittedMu, clip_and_renormalise
 from .influence import (
     AddedByLabel,
     CompressedInfluence,
@@ -170,13 +172,15 @@ def second_order(
     if not n_contexts:
         return None
     # Equal contexts are evaluated once.
-    parts, contexts = Part.of(functional), np.argsort(data.seed_order)[:n_contexts]
-    distinct, place = distinct_rows(data.x, contexts)
-    shares, tables = [], list[FloatArray]()
+    place = row_codes(data.x[rows] for rows in row_slices(*data.x.shape))
+    parts, distinct = Part.of(functional), np.unique(place, return_index=True)[1]
+    contexts = np.argsort(data.seed_order)[:n_contexts]
+    evaluated, at = np.unique(place[contexts], return_inverse=True)
+    shares, tables, x = [], list[FloatArray](), data.x[distinct[evaluated]]
     for model in mu.models:
         # The probabilities of all categories are several times as large as the win shares.
-        slices = row_slices(len(distinct), n_items**2 * data.n_categories)
-        of_rows = (clip_and_renormalise(model.predict(data.x[distinct[rows]]), floor) for rows in slices)
+        slices = row_slices(len(x), n_items**2 * data.n_categories)
+        of_rows = (clip_and_renormalise(model.predict(x[rows]), floor) for rows in slices)
         if bt is None:
             lowest = _SMALLEST if functional.interior else 0.0
             tables.append(clip_and_renormalise(np.concatenate(list(of_rows)), lowest))
@@ -189,17 +193,15 @@ def second_order(
         of_pairs = 2.0 if data.ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None]
         directions = of_pairs * bt.label_directions(n_items)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
-    strongest = strongest_features(data, contexts, [share[place] for share in shares])
-    n_labels = len(data.cells) / n_folds
-    of_distinct, estimated = np.bincount(place, weight[contexts]) / weight[contexts].sum(), None
-    for number, (functions, is_full) in enumerate(dictionaries(data, strongest, n_labels)):
-        labels = [
-            Labels.of(data, mu, floor, functions=functions, part=part, blocks=blocks, weight=weight) for part in parts
-        ]
+    strongest = strongest_features(data, contexts, shares, at)
+    n_labels, fold_of_entry = len(data.cells) / n_folds, mu.folds.fold[data.cells.context[blocks.entry_cell]]
+    of_evaluated, estimated = np.bincount(at, weight[contexts]) / weight[contexts].sum(), None
+    for number, (functions, is_full) in enumerate(dictionaries(data, strongest, n_labels, distinct, place)):
+        of_fit = partial(Labels.of, data, mu, floor, functions=functions, place=place, blocks=blocks, weight=weight)
+        labels = [of_fit(part=part) for part in parts]
         if not number:
-            _warn_of_products(data, strongest, labels[0], mu.folds.fold, units, n_labels)
+            _warn_of_products(data, strongest, labels[0], distinct, place, fold_of_entry, units, n_labels)
         information = [one.information(n_items, one.variance) / one.weight.sum() for one in labels]
-        fold_of_entry = mu.folds.fold[labels[0].context]
         known = (
             functional,
             data.ordered,
@@ -210,7 +212,7 @@ def second_order(
             shares if bt else tables,
             directions,
         )
-        task = _Task(*known, functions[distinct], of_distinct)
+        task = _Task(*known, functions[evaluated], of_evaluated)
         change, found, folds = np.zeros(target.n_scores), [], np.unique(fold_of_entry).tolist()
         for fold, of_fold in zip(folds, in_workers(_Task.in_fold, task, folds, name="second order"), strict=True):
             if of_fold is not None:
@@ -221,7 +223,7 @@ def second_order(
         # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
         n_labels_of_blocks = weight[blocks.context] @ blocks.weight
         if bt is not None and isinstance(target, CompressedInfluence):
-            added = _added_by_kind(target, labels[0], functions, found)
+            added = _added_by_kind(target, labels[0], functions[place[target.kinds.table_context]], found)
             excess = n * (target.of_added(added, change).mean_correction() - change)
             return SecondOrder(change, replace(added, shift=-excess / n_labels_of_blocks), is_full)
         correction = np.zeros((len(blocks.context), target.n_scores))
@@ -299,16 +301,15 @@ def _added_by_kind(
 ) -> AddedByLabel:
     """Return what labels add to u where each kind of contexts has one sum, with no shift.
 
-    Shapes: functions (n, q).
+    Shapes: functions (T, q).
     """
     kinds, (n_tables, d), q = target.kinds, target.by_table.shape, functions.shape[1]
     amount, n_items = np.zeros(len(labels.residual)), target.mu.shape[1]
     of_items, of_column = np.zeros((n_tables, n_items, d)), np.zeros((n_tables, d))
     for rows, factor, (columns,), (left,) in found:
         amount[rows] = factor * left
-        tables = np.unique(kinds.table[kinds.kind[labels.context[rows]]])
-        t = functions[kinds.table_context[tables]]
-        of_items[tables] = (t @ columns[:-1].reshape(n_items, q, d)).transpose(1, 0, 2)
+        tables = np.unique(kinds.table[kinds.kind[labels.block[rows]]])
+        of_items[tables] = (functions[tables] @ columns[:-1].reshape(n_items, q, d)).transpose(1, 0, 2)
         of_column[tables] = columns[-1]
     at = kinds.representative
     return AddedByLabel(of_items, of_column, amount[at], labels.log_odds[at], np.zeros(d))
@@ -353,8 +354,8 @@ class Labels:
     """Labels from which the error of mu is estimated: e entries, the votes of a block on a labelled cell.
 
     part: The part of the categories that the labels are about.
-    functions (n, q): The functions t of all contexts.
-    context, first, second, block (e,): Context, items and influence block of each entry.
+    functions (m, q): The functions t of all different contexts.
+    context, first, second, block (e,): Number of the different context, items and influence block of each entry.
     residual, variance (e,): y - s and v = s (1 - s), times the share.
     weight (e,): Weight of the context in the target population.
     share (e,): The block's share of the cell's votes.
@@ -382,11 +383,12 @@ class Labels:
         floor: float,
         *,
         functions: FloatArray,
+        place: IntArray,
         part: Part,
         blocks: InfluenceBlocks,
         weight: FloatArray,
     ) -> Labels:
-        """Return the labels of a fit beside mu out of fold."""
+        """Return the labels of a fit beside mu out of fold; ``place``, (n,), numbers the different contexts."""
         cells, cell, worth = data.cells, blocks.entry_cell, part.worth
         fitted = np.clip(clip_and_renormalise(mu.at(cells), floor) @ worth, _SMALLEST, 1 - _SMALLEST)[cell]
         log_odds = np.clip(logit(fitted), -_CUT, _CUT)
@@ -394,7 +396,7 @@ class Labels:
         return cls(
             part=part,
             functions=functions,
-            context=cells.context[cell],
+            context=place[cells.context[cell]],
             first=cells.first[cell],
             second=cells.second[cell],
             block=blocks.entry_block,
@@ -407,10 +409,9 @@ class Labels:
         )
 
     def only(self, rows: IntArray) -> Labels:
-        """Return some of the entries, with the contexts of each."""
-        of_entries = [name for name in self.__slots__ if name not in ("part", "functions", "context", "scale")]
-        own = {name: getattr(self, name)[rows] for name in of_entries}
-        return replace(self, functions=self.functions[self.context[rows]], context=np.arange(len(rows)), **own)
+        """Return some of the entries."""
+        of_entries = [name for name in self.__slots__ if name not in ("part", "functions", "scale")]
+        return replace(self, **{name: getattr(self, name)[rows] for name in of_entries})
 
     def share_of_pairs(self, units: Sequence[tuple[float, IntArray]]) -> float:
         """Return the share of pairs of entries, by weight, that are of different units."""
@@ -660,12 +661,14 @@ def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatAr
     return of_item[:, :, None] + sign * of_item[:, None, :] + coefficients[-1] * log_odds
 
 
-def strongest_features(data: PreferenceData, contexts: IntArray, shares: Sequence[FloatArray]) -> IntArray:
+def strongest_features(
+    data: PreferenceData, contexts: IntArray, shares: Sequence[FloatArray], at: IntArray
+) -> IntArray:
     """Return the features that with their squares explain the fitted strengths best, the best first.
 
-    Shapes: shares (b, K, K).
+    Shapes: contexts (c,), shares (b, K, K), at (c,), the place of each context.
     """
-    strength = np.mean([(np.log(share) - np.log1p(-share)).mean(axis=2) for share in shares], axis=0)
+    strength = np.mean([(np.log(share) - np.log1p(-share)).mean(axis=2) for share in shares], axis=0)[at]
     x = np.ascontiguousarray(data.x[contexts], float)
     varies = np.flatnonzero(
         [np.ptp(column[~np.isnan(column)]) > 0 if (~np.isnan(column)).any() else 0 for column in x.T]
@@ -678,24 +681,29 @@ def strongest_features(data: PreferenceData, contexts: IntArray, shares: Sequenc
     return varies[np.argsort(-np.array(explained), kind="stable")[:_N_FEATURES]]
 
 
-def dictionaries(data: PreferenceData, strongest: IntArray, n_labels: float) -> Iterator[tuple[FloatArray, bool]]:
-    """Yield the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
+def dictionaries(
+    data: PreferenceData, strongest: IntArray, n_labels: float, distinct: IntArray, place: IntArray
+) -> Iterator[tuple[FloatArray, bool]]:
+    """Yield functions of the m different contexts, (m, q), of which a fold has labels enough, and whether they are all.
 
     They are 1, the features that move the fitted win shares most, their squares and cubes, and products of two of them,
     without columns that depend linearly on those before them. Products are left out first, then powers, then features;
     nothing is yielded where labels are too few even for one number per item.
+
+    Shapes: distinct (m,), one context of each; place (n,), the number of each context among these.
     """
-    x = _standardised(np.ascontiguousarray(data.x[:, np.sort(strongest)], float))
+    x = _standardised(np.ascontiguousarray(data.x[:, np.sort(strongest)], float))[distinct]
+    root, n_cells = np.sqrt(np.bincount(place))[:, None], np.bincount(place[data.cells.context], minlength=len(x))
     first, second = np.triu_indices(x.shape[1], 1)
     parts = [np.ones((len(x), 1)), x, np.hstack([x**2, x**3]), x[:, first] * x[:, second]]
     for n_parts in range(len(parts), 0, -1):
         functions = np.hstack(parts[:n_parts])
         # Powers and products of dummy variables repeat what stands before them.
-        beyond = np.abs(np.diag(np.linalg.qr(functions, mode="r")))
+        beyond = np.abs(np.diag(np.linalg.qr(root * functions, mode="r")))
         functions = functions[:, : len(beyond)]
-        functions = functions[:, beyond > _DEPENDENT * np.sqrt(np.square(functions).sum(axis=0))]
+        functions = functions[:, beyond > _DEPENDENT * np.sqrt(np.square(root * functions).sum(axis=0))]
         if functions.shape[1] * data.n_items <= _COLUMNS_PER_LABEL * n_labels:
-            scale = np.sqrt(np.square(functions[data.cells.context]).mean(axis=0))
+            scale = np.sqrt(n_cells @ np.square(functions) / n_cells.sum())
             yield functions / np.where(scale > 0, scale, 1.0), n_parts == len(parts)
 
 
@@ -703,7 +711,9 @@ def _warn_of_products(
     data: PreferenceData,
     strongest: IntArray,
     labels: Labels,
-    fold: IntArray,
+    distinct: IntArray,
+    place: IntArray,
+    fold_of_entry: IntArray,
     units: Sequence[tuple[float, IntArray]],
     n_labels: float,
 ) -> None:
@@ -716,35 +726,22 @@ def _warn_of_products(
     triples = [*combinations(range(len(strongest)), 3)][:q]
     if not triples:
         return
-    x, known = _standardised(np.ascontiguousarray(data.x[:, strongest], float)), labels.functions
-    products = np.stack([x[:, triple].prod(axis=1) for triple in triples], axis=1)
-    size = np.square(products).sum(axis=0)
-    products -= known @ np.linalg.lstsq(known.T @ known, known.T @ products, rcond=None)[0]
-    left = np.square(products).sum(axis=0)
+    x, known = _standardised(np.ascontiguousarray(data.x[:, strongest], float))[distinct], labels.functions
+    products, count = np.stack([x[:, triple].prod(axis=1) for triple in triples], axis=1), np.bincount(place)
+    size, counted = count @ np.square(products), count[:, None] * known
+    products -= known @ np.linalg.lstsq(counted.T @ known, counted.T @ products, rcond=None)[0]
+    left = count @ np.square(products)
     new = np.flatnonzero(left > _DEPENDENT * size)
     if not len(new):
         return
-    labels = replace(labels, functions=products[:, new] / np.sqrt(left[new] / len(products)))
-    information, fold_of_entry = (
-        labels.information(n_items, labels.variance) / labels.weight.sum(),
-        fold[labels.context],
-    )
+    labels = replace(labels, functions=products[:, new] / np.sqrt(left[new] / len(place)))
+    information = labels.information(n_items, labels.variance) / labels.weight.sum()
+    shared, folds = (labels, information, fold_of_entry, units, n_items), np.unique(fold_of_entry).tolist()
     found, noise, total, n_estimated = np.zeros(len(new)), np.zeros(len(new)), 0.0, 0
-    for one in np.unique(fold_of_entry).tolist():
-        mine = labels.only(np.flatnonzero(fold_of_entry == one))
-        of_entries = [(sign, unit[mine.block]) for sign, unit in units]
-        share_of_pairs = mine.share_of_pairs(of_entries)
-        if share_of_pairs < _FEWEST_PAIRS:
-            continue
-        known_of_fold = information * mine.weight.sum()
-        error = ErrorOfMu.of(mine, known_of_fold.copy(), n_items)
-        of_all, own = (
-            np.einsum("jtkt->t", (known_of_fold * part)[:-1, :-1].reshape((n_items, len(new)) * 2))
-            for part in (np.outer(error.coefficients, error.coefficients), error.noise(mine, of_entries, n_items))
-        )
-        found += (of_all - own) / share_of_pairs
-        noise += own
-        total, n_estimated = total + float(mine.weight @ mine.variance), n_estimated + n_items
+    for of_fold in in_workers(_along_products, shared, folds, name="products of features"):
+        if of_fold is not None:
+            found, noise, total = found + of_fold[0], noise + of_fold[1], total + of_fold[2]
+            n_estimated += n_items
     worst = int(found.argmax())
     deviation = noise[worst] * np.sqrt(2 / max(n_estimated, 1))
     if found[worst] > max(_LARGEST_ERROR**2 * total, _CERTAIN * deviation):
@@ -758,6 +755,25 @@ def _warn_of_products(
             f"linear",
             kind=IntervalWarning,
         )
+
+
+def _along_products(
+    shared: tuple[Labels, FloatArray, IntArray, Sequence[tuple[float, IntArray]], int], fold: int
+) -> tuple[FloatArray, FloatArray, float] | None:
+    """Return b'H b less the noise of a fold's labels, this noise, by product, and the weighted sum of v."""
+    of_all, information, fold_of_entry, of_blocks, n_items = shared
+    labels = of_all.only(np.flatnonzero(fold_of_entry == fold))
+    units = [(sign, unit[labels.block]) for sign, unit in of_blocks]
+    share_of_pairs = labels.share_of_pairs(units)
+    if share_of_pairs < _FEWEST_PAIRS:
+        return None
+    known = information * labels.weight.sum()
+    error = ErrorOfMu.of(labels, known.copy(), n_items)
+    found, noise = (
+        np.einsum("jtkt->t", (known * part)[:-1, :-1].reshape((n_items, labels.functions.shape[1]) * 2))
+        for part in (np.outer(error.coefficients, error.coefficients), error.noise(labels, units, n_items))
+    )
+    return (found - noise) / share_of_pairs, noise, float(labels.weight @ labels.variance)
 
 
 def _standardised(x: FloatArray) -> FloatArray:
