@@ -383,7 +383,7 @@ class MuLearner(EffectsAndTrees[MainEffects]):
             self.candidates.append(BoostingStage(RANDOM_THRESHOLDS, False))
 
     def likelihood(self, training: FoldCells, prior: float) -> MainEffectsLikelihood:
-        return MainEffectsLikelihood(training.rows, training.n_items, training.ordered)
+        return MainEffectsLikelihood(training.rows.merged(training.n_items), training.n_items, training.ordered)
 
     def make_rows(self, tuned: TunedEffects[MainEffects]) -> VoteRows:
         all_cells = self.cells
