@@ -510,7 +510,7 @@ class ErrorOfMu:
         for sign, unit in units:
             distinct, number = np.unique(unit, return_inverse=True)
             if len(distinct) == len(unit):
-                noise += sign * labels.information(n_items, labels.weight * np.square(labels.residual))
+                noise += labels.information(n_items, sign * labels.weight * np.square(labels.residual))
                 continue
             scores = labels.scores(number.reshape(-1), n_items, len(distinct))
             if scores.nnz > _DENSE * len(distinct) * size:
@@ -518,7 +518,8 @@ class ErrorOfMu:
                 noise += sign * (dense.T @ dense)
             else:
                 noise += sign * (scores.T @ scores).toarray()
-        return _sandwich(self.root.T, _sandwich(self.root, noise, is_lower=True), is_lower=False)
+        noise = _sandwich(self.root, noise, is_lower=True)
+        return _sandwich(self.root.T, noise, is_lower=False)
 
     def curvature(
         self,

@@ -59,6 +59,7 @@ from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, Functional, functional_from
 from ..functionals.linear_scores import LinkedScore, PositionEffect
 from ..nuisance.boosting import RandomSearch
+from ..nuisance.effects_and_trees import SELECTION_SAMPLE
 from ..nuisance.propensity_model.estimate import (
     Propensity,
     estimate_propensity,
@@ -98,6 +99,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Features of contexts, as numbers, up to which mu and propensities are in memory at the same time.
+_MOST_AT_ONCE = 5_000_000
 # Votes of a table of counts that are written out as rows at most, where a fit or a method needs them one by one.
 _MOST_ONE_BY_ONE = 50_000_000
 # Types whose values are compared by equality in a key; values of other types are compared by identity.
@@ -293,8 +296,10 @@ class FirstStages:
 
     def learn(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> Learnt:
         """Learn propensities and outcome probabilities by fold."""
-        if current().workers and inputs.verdicts is None and self.options.estimates_propensity:
-            # On the user's workers both are learnt at the same time, because neither needs the other.
+        n_labels, n_numbers = len(inputs.data.cells), inputs.data.x.size
+        is_large = n_labels > SELECTION_SAMPLE and n_numbers <= _MOST_AT_ONCE and current().n_threads > 1
+        if (current().workers or is_large) and inputs.verdicts is None and self.options.estimates_propensity:
+            # Both are learnt at the same time, because neither needs the other, and folds are seldom as many as cores.
             (propensity, _), mu = at_the_same_time(
                 lambda: self._propensities(inputs, folds, seed), lambda: self._mu(inputs, folds, seed)
             )

@@ -440,5 +440,6 @@ class VoteRows:
         subset = self.binned.rows(rows, n_threads)
         subset.set_label(self.label[rows])
         subset.set_weight(self.weight[rows] / 2 if mirrored else self.weight[rows])
-        subset.set_init_score(initial_scores)
+        # ``set_init_score`` would keep a copy, the largest array of a fold.
+        subset.set_field("init_score", initial_scores)
         return subset
