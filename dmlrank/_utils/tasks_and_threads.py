@@ -11,6 +11,7 @@ value for each thread.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import inspect
 import os
 import sys
@@ -381,6 +382,12 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
     for message in second_warnings:
         warn(message)
     return first_result, second_result
+
+
+def trim_memory() -> None:
+    """Give memory back to the system that was freed, of which the C library of Linux keeps a part for each thread."""
+    if sys.platform == "linux":
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
 
 
 def lightgbm_threads(n_jobs: int | None) -> dict[str, Any]:
