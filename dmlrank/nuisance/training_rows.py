@@ -27,7 +27,7 @@ _SMALLEST = 1e-12
 FLOORS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 
 # Rows that are gathered at a time, and number of rows from which equal ones are merged.
-_BLOCK, _MERGED_FROM = 1024, 500_000
+_BLOCK, MERGED_FROM = 1024, 500_000
 
 
 def log_loss(p: FloatArray, votes: FloatArray, *, smallest: float = _SMALLEST) -> float:
@@ -78,7 +78,7 @@ class LabelledRows:
 
         With few rows this would save little, and change the last digits of sums.
         """
-        if len(self) < _MERGED_FROM:
+        if len(self) < MERGED_FROM:
             return self
         place = row_codes(self.table[self.context[rows]] for rows in row_slices(len(self), self.table.shape[1]))
         if (place.max() + 1) * n_items * (n_items - 1) / 2 > len(self):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import dmlrank as dr
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
 from dmlrank.estimation import influence
@@ -36,6 +37,7 @@ from dmlrank.functionals.linear_scores import PositionEffect
 from dmlrank.inference.covariance import one_way, robust
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, MirroredMu
 from dmlrank.nuisance.training_rows import Folds
+from dmlrank.options import in_objects
 
 K, C, N_FOLDS = 4, 3, 3
 SCORES = {
@@ -235,3 +237,26 @@ def test_contexts_with_many_labels_have_the_sums_of_one_derivative_for_each_labe
     np.testing.assert_allclose(by_context.labels.mu, by_label.labels.mu, rtol=1e-12)
     np.testing.assert_array_equal(by_context.labels.cells.count, by_label.labels.cells.count)
     np.testing.assert_allclose(by_context.labels.votes, by_label.labels.votes, rtol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"cov_type": "cluster", "cov_kwds": {"groups": "cluster"}, "n_rep": 2}])
+def test_large_data_with_few_different_features_have_the_results_of_every_context(monkeypatch, options):
+    """Values by kind, to which second order adds what labels of a kind have in common."""
+    battles = dr.datasets.simulate_arena(n=1500, rng=0)
+    battles["cluster"] = np.arange(len(battles)) // 3
+
+    def fit():
+        given = {"functional": "bt", "rng": 0, "n_jobs": 1, "min_labels": 1} | options
+        return dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, **in_objects(given))
+
+    every = fit()
+    monkeypatch.setattr("dmlrank.estimation.one_step.MAX_STORED", 0)
+    kinds = fit()
+    assert isinstance(kinds.steps.first.one_step_result.target, CompressedInfluence)
+    assert isinstance(every.steps.first.one_step_result.target, Influence)
+    np.testing.assert_allclose(kinds.params, every.params, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(kinds.cov_params(), every.cov_params(), rtol=1e-8, atol=1e-14)
+    np.testing.assert_allclose(kinds.influence, every.influence, rtol=1e-8, atol=1e-9)
+    assert kinds.summary().as_text() == every.summary().as_text()
+    assert kinds.by("category").summary().as_text() == every.by("category").summary().as_text()
+    assert kinds.sensitivity(gamma=[1.2]).summary().as_text() == every.sensitivity(gamma=[1.2]).summary().as_text()
