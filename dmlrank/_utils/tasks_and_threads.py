@@ -157,6 +157,7 @@ R = TypeVar("R")
 Report: TypeAlias = Callable[[int, int, str], None]
 
 _BAR_WIDTH = 30
+_MANY_ROWS = 100_000
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -384,9 +385,9 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
     return first_result, second_result
 
 
-def trim_memory() -> None:
-    """Give memory back to the system that was freed, of which the C library of Linux keeps a part for each thread."""
-    if sys.platform == "linux":
+def trim_memory(n_rows: int) -> None:
+    """Give memory back that a step on many rows has freed: the C library of Linux keeps a part for each thread."""
+    if n_rows >= _MANY_ROWS and sys.platform == "linux":
         getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
 
 

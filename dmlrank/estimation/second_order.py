@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import combinations
+from operator import iadd
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg.lapack import dtrtri
 from scipy.special import logit
 
-from .._utils.tasks_and_threads import in_workers, one_thread, warn
+from .._utils.tasks_and_threads import in_workers, one_thread, trim_memory, warn
 from ..data.arrays import row_slices
 from ..data.equal_values import row_codes
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -201,7 +202,10 @@ def second_order(
         labels = [of_fit(part=part) for part in parts]
         if not number:
             _warn_of_products(data, strongest, labels[0], distinct, place, fold_of_entry, units, n_labels)
-        information = [one.information(n_items, one.variance) / one.weight.sum() for one in labels]
+            trim_memory(n)
+        information = [one.information(n_items, one.variance) for one in labels]
+        for one, of_part in zip(labels, information, strict=True):
+            of_part /= one.weight.sum()
         known = (
             functional,
             data.ordered,
@@ -220,6 +224,7 @@ def second_order(
                 factor = fold_weight[fold] / share_of_pairs
                 change += factor * u
                 found.append((np.flatnonzero(fold_of_entry == fold), n * factor, *by_label))
+        trim_memory(n)
         # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
         n_labels_of_blocks = weight[blocks.context] @ blocks.weight
         if bt is not None and isinstance(target, CompressedInfluence):
@@ -462,6 +467,17 @@ class Labels:
         entries = amounts.ravel(), (np.repeat(unit, 2 * q + 1), place.ravel())
         return sparse.csr_array(entries, shape=(n_units, n_items * q + 1))
 
+    def squares(self, sign: float, unit: IntArray, n_items: int) -> FloatArray:
+        """Return the sum over units, (e,), of products of their sums of z (y - s), (K q + 1, K q + 1), with a sign."""
+        distinct, number = np.unique(unit, return_inverse=True)
+        if len(distinct) == len(unit):
+            return self.information(n_items, sign * self.weight * np.square(self.residual))
+        scores = self.scores(number.reshape(-1), n_items, len(distinct))
+        if scores.nnz > _DENSE * scores.shape[0] * scores.shape[1]:
+            dense = scores.toarray()
+            return np.asarray(sign * (dense.T @ dense))
+        return np.asarray(sign * (scores.T @ scores).toarray())
+
     def values(self, coefficients: FloatArray) -> FloatArray:
         """Return z'b of each entry, (e, d), for coefficients (K q + 1, d)."""
         q, d = self.functions.shape[1], coefficients.shape[1]
@@ -505,21 +521,10 @@ class ErrorOfMu:
 
     def noise(self, labels: Labels, units: Sequence[tuple[float, IntArray]], n_items: int) -> FloatArray:
         """Return the sum of b_i b_i' over independent units i, (K q + 1, K q + 1), c_i among b_i."""
-        size = len(self.coefficients)
-        noise = np.zeros((size, size))
-        for sign, unit in units:
-            distinct, number = np.unique(unit, return_inverse=True)
-            if len(distinct) == len(unit):
-                noise += labels.information(n_items, sign * labels.weight * np.square(labels.residual))
-                continue
-            scores = labels.scores(number.reshape(-1), n_items, len(distinct))
-            if scores.nnz > _DENSE * len(distinct) * size:
-                dense = scores.toarray()
-                noise += sign * (dense.T @ dense)
-            else:
-                noise += sign * (scores.T @ scores).toarray()
-        noise = _sandwich(self.root, noise, is_lower=True)
-        return _sandwich(self.root.T, noise, is_lower=False)
+        noise = reduce(iadd, (labels.squares(sign, unit, n_items) for sign, unit in units))
+        _sandwich(self.root, noise, is_lower=True)
+        _sandwich(self.root.T, noise, is_lower=False)
+        return noise
 
     def curvature(
         self,
@@ -558,20 +563,14 @@ class ErrorOfMu:
         return u, np.concatenate([(gradients[0] - gradients[1]).reshape(-1, d), slope[None]])
 
 
-def _sandwich(outer: FloatArray, middle: FloatArray, *, is_lower: bool) -> FloatArray:
-    """Return outer @ middle @ outer.T for a triangular and a symmetric matrix.
-
-    Products of zeros, and half of those that are the same from both sides, are left out.
-    """
-    total, blocks = np.empty_like(middle), [*row_slices(len(middle), 1, _BLOCK)]
-    used = [slice(0, rows.stop) if is_lower else slice(rows.start, None) for rows in blocks]
-    for number, rows in enumerate(blocks):
-        left = outer[rows, used[number]] @ middle[used[number]]
-        for other in range(number + 1) if is_lower else range(number, len(blocks)):
-            columns = blocks[other]
-            block = left[:, used[other]] @ outer[columns, used[other]].T
-            total[rows, columns], total[columns, rows] = block, block.T
-    return total
+def _sandwich(outer: FloatArray, middle: FloatArray, *, is_lower: bool) -> None:
+    """Put outer @ middle @ outer.T, for a triangular and a symmetric matrix, in the place of the symmetric one."""
+    blocks = [*row_slices(len(middle), 1, _BLOCK)]
+    # A block of rows needs no row or column of the blocks that are done.
+    for rows in reversed(blocks) if is_lower else blocks:
+        used = slice(0, rows.stop) if is_lower else slice(rows.start, None)
+        product = outer[rows, used] @ middle[used, used] @ outer[used, used].T
+        middle[rows, used], middle[used, rows] = product, product.T
 
 
 def _curvature(

@@ -296,9 +296,9 @@ class FirstStages:
 
     def learn(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> Learnt:
         """Learn propensities and outcome probabilities by fold."""
-        is_large, n_numbers = len(inputs.data.cells) > SELECTION_SAMPLE, inputs.data.x.size
-        may_share = is_large and n_numbers <= _MOST_AT_ONCE and current().n_threads > 1
-        if (current().workers or may_share) and inputs.verdicts is None and self.options.estimates_propensity:
+        n_labels, n_numbers = len(inputs.data.cells), inputs.data.x.size
+        is_large = n_labels > SELECTION_SAMPLE and n_numbers <= _MOST_AT_ONCE and current().n_threads > 1
+        if (current().workers or is_large) and inputs.verdicts is None and self.options.estimates_propensity:
             # Both are learnt at the same time, because neither needs the other, and folds are seldom as many as cores.
             (propensity, _), mu = at_the_same_time(
                 lambda: self._propensities(inputs, folds, seed), lambda: self._mu(inputs, folds, seed)
@@ -306,11 +306,9 @@ class FirstStages:
             return Learnt(mu, mu, propensity, None, None)
         # Propensities come before mu, so that supplied propensities are checked before anything is trained.
         propensity, judge_propensity = self._propensities(inputs, folds, seed)
-        if is_large:
-            trim_memory()
+        trim_memory(n_labels)
         data, mu, verdicts, o = inputs.data, self._mu(inputs, folds, seed), inputs.verdicts, self.options
-        if is_large:
-            trim_memory()
+        trim_memory(n_labels)
         if verdicts is None:
             return Learnt(mu, mu, propensity, judge_propensity, None)
         from ..estimation.judge import fit_with_features, judge_correction
