@@ -366,7 +366,7 @@ class CompressedInfluence:
     """Influence of a score from k kinds of identical contexts, without arrays of shape (n, d).
 
     mu (T, K, K, C): mu in each of the T tables of the kinds, clipped at the floor for scores that need a floor.
-    residual (r, C): 1 / pi (Y - mu) at the cells of the kinds' representatives.
+    propensity (r,): pi at the cells of the kinds' representatives, whose residuals are (Y - mu) / pi.
     weight (n,): Weights of the contexts in the target population, with mean one.
     by_table (T, d): F(mu) in each table.
     plugin, estimate (d,): Weighted mean of F(mu), and the debiased estimate.
@@ -378,7 +378,7 @@ class CompressedInfluence:
     score: Functional
     kinds: IdenticalContexts
     mu: FloatArray
-    residual: FloatArray
+    propensity: FloatArray
     weight: FloatArray
     ordered: bool
     blocks: InfluenceBlocks
@@ -430,7 +430,7 @@ class CompressedInfluence:
                 continue
             rows = slice(*np.searchsorted(kinds.cell_kind, [part.start, part.stop]))
             pairs, table = (kinds.cells.first[rows], kinds.cells.second[rows]), kinds.table[part.start]
-            change = score.term_changes(self.mu[table], self.residual[rows], *pairs, ordered=self.ordered)
+            change = score.term_changes(self.mu[table], self._residual(table, rows), *pairs, ordered=self.ordered)
             np.add.at(amounts, pairs, squares[kinds.cell_kind[rows]] * np.square(change))
             moved[table] += squares[part] @ phi - squares[part].sum() / 2 * shift[table]
         if by_pair:
@@ -497,16 +497,23 @@ class CompressedInfluence:
 
     def of_added(self, added: AddedByLabel, estimate: FloatArray) -> CompressedInfluence:
         """Return the influence of what labels add alone, with this estimate."""
-        nothing, residual = np.zeros_like(self.by_table), np.broadcast_to(0.0, self.residual.shape)
-        alone = replace(self, residual=residual, by_table=nothing, plugin=nothing[0], variance_correction=None)
+        nothing, no_residuals = np.zeros_like(self.by_table), np.broadcast_to(np.inf, self.propensity.shape)
+        alone = replace(self, propensity=no_residuals, by_table=nothing, plugin=nothing[0], variance_correction=None)
         return replace(alone, estimate=estimate, excess=None, added=added)
+
+    def _residual(self, table: int, rows: slice) -> FloatArray:
+        """Return the residuals of cells with one table, (b, C)."""
+        cells = self.kinds.cells
+        mu = self.mu[table, cells.first[rows], cells.second[rows]]
+        return np.asarray((cells.y[rows] - mu) / self.propensity[rows, None])
 
     def _corrections(self, part: slice) -> FloatArray:
         """Return the corrections of b kinds of one table, (b, d)."""
         kinds, table = self.kinds, self.kinds.table[part.start]
         rows = slice(*np.searchsorted(kinds.cell_kind, [part.start, part.stop]))
         pairs = kinds.cells.first[rows], kinds.cells.second[rows]
-        change = self.score.derivative_along(self.mu[table], self.residual[rows], *pairs, ordered=self.ordered)
+        residual = self._residual(table, rows)
+        change = self.score.derivative_along(self.mu[table], residual, *pairs, ordered=self.ordered)
         if self.added is not None:
             change += self.added.of(table, rows, *pairs)
         place = kinds.cell_kind[rows] - part.start

@@ -356,11 +356,10 @@ def evaluate_identical_contexts(
     table_weight = np.bincount(kinds.table, sums, len(unclipped))
     n_contexts = np.bincount(kinds.table[kinds.kind], data.copies, len(unclipped)).astype(np.intp)
     clipped, n_below = clip_and_count(unclipped, nuisances.floor, n_contexts)
-    residuals = {mu is clipped: (cells.y - mu[pairs]) / pi[:, None] for mu in (unclipped, clipped)}
 
     def evaluate(score: Functional) -> CompressedInfluence:
         mu = clipped if score.interior else unclipped
-        residual = residuals[mu is clipped]
+        residual = (cells.y - mu[pairs]) / pi[:, None]
 
         def directions(amount: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
             """Yield b tables, (b, K, K, C), with the sums of their residuals; each kind has an amount, (k,)."""
@@ -388,7 +387,7 @@ def evaluate_identical_contexts(
                 added_variance = np.sum(by_part, axis=0) / n
         estimate = plugin + correction.sum(axis=0) / n
         return CompressedInfluence(
-            score, kinds, mu, residual, weight, data.ordered, blocks, by_table, plugin, estimate, added_variance
+            score, kinds, mu, pi, weight, data.ordered, blocks, by_table, plugin, estimate, added_variance
         )
 
     influences: dict[EstimandName, InfluenceFunction] = {name: evaluate(score) for name, score in estimands.items()}

@@ -217,6 +217,7 @@ def second_order(
             directions,
         )
         task = _Task(*known, functions[evaluated], of_evaluated)
+        trim_memory(n)
         change, found, folds = np.zeros(target.n_scores), [], np.unique(fold_of_entry).tolist()
         for fold, of_fold in zip(folds, in_workers(_Task.in_fold, task, folds, name="second order"), strict=True):
             if of_fold is not None:
@@ -394,7 +395,8 @@ class Labels:
         weight: FloatArray,
     ) -> Labels:
         """Return the labels of a fit beside mu out of fold; ``place``, (n,), numbers the different contexts."""
-        cells, cell, worth = data.cells, blocks.entry_cell, part.worth
+        cells, worth = data.cells, part.worth
+        cell = slice(None) if blocks.one_per_context else blocks.entry_cell
         fitted = np.clip(clip_and_renormalise(mu.at(cells), floor) @ worth, _SMALLEST, 1 - _SMALLEST)[cell]
         log_odds = np.clip(logit(fitted), -_CUT, _CUT)
         scale = float(np.sqrt(np.square(log_odds).mean())) or 1.0

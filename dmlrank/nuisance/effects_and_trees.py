@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from .._utils.tasks_and_threads import Threads, current, in_workers, report
+from .._utils.tasks_and_threads import Threads, current, in_workers, report, trim_memory
 from ..data.preferences import FloatArray, IntArray
 from .boosting import (
     EXHAUSTIVE_THRESHOLDS,
@@ -363,6 +363,7 @@ def _fit_fold(shared: tuple[EffectsAndTrees[E], Selection[E]], f: int) -> Fitted
         training = learner.rows(selection.tuned).dataset(fitted.effects, fitted.training, stage, n_threads)
         parameters = booster_parameters(learner.n_classes, stage.parameters, learner.seeds[f], n_threads, size=size)
         del fitted  # the largest arrays beside those of LightGBM
+        trim_memory(len(learner.cells.rows))
         booster = lgb.train(parameters, training, num_boost_round=stage.rounds)
     return basis, effects, booster
 
