@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import dmlrank as dr
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
 from dmlrank.estimation import influence
@@ -38,6 +39,7 @@ from dmlrank.functionals.linear_scores import PositionEffect
 from dmlrank.inference.covariance import one_way, robust
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, MirroredMu
 from dmlrank.nuisance.training_rows import Folds
+from dmlrank.options import in_objects
 
 from ...support import two_of
 
@@ -155,13 +157,13 @@ def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     first, second = two_of(rng, 3, n)
     label, fold = rng.integers(C, size=n), rng.integers(2, size=n + 5)
     data = make_data(np.arange(n), first, second, label, n_items=3, n_categories=C, n_contexts=n + 5)
-    kinds = find_identical_contexts(data, fold)
+    kinds = find_identical_contexts(data, fold, np.arange(fold.max() + 1))
     said = [(fold[i], first[i], second[i], label[i]) if i < n else (fold[i],) for i in range(n + 5)]
     assert len(kinds) == len(set(said))
     for kind in range(len(kinds)):
         assert len({said[i] for i in np.flatnonzero(kinds.kind == kind)}) == 1
     np.testing.assert_array_equal(kinds.cells.y[kinds.row], data.cells.y)
-    assert (np.diff(kinds.fold) >= 0).all()
+    assert (np.diff(kinds.table) >= 0).all()
     assert kinds.cells.n_votes.sum() == n
 
 
@@ -464,3 +466,26 @@ def test_means_of_votes_spread_less(make_data):
         / pair_variance_scale(HeldOutLabels(even, single.cells), np.ones(200), single)[0, 1]
     )
     assert ratio == pytest.approx(0.25, abs=0.05)
+
+
+@pytest.mark.parametrize("options", [{}, {"cov_type": "cluster", "cov_kwds": {"groups": "cluster"}, "n_rep": 2}])
+def test_large_data_with_few_different_features_have_the_results_of_every_context(monkeypatch, options):
+    """Values by kind, to which second order adds what labels of a kind have in common."""
+    battles = dr.datasets.simulate_arena(n=1500, rng=0)
+    battles["cluster"] = np.arange(len(battles)) // 3
+
+    def fit():
+        given = {"functional": "bt", "rng": 0, "n_jobs": 1, "min_labels": 1} | options
+        return dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, **in_objects(given))
+
+    every = fit()
+    monkeypatch.setattr("dmlrank.estimation.one_step.MAX_STORED", 0)
+    kinds = fit()
+    assert isinstance(kinds.steps.first.one_step_result.target, CompressedInfluence)
+    assert isinstance(every.steps.first.one_step_result.target, Influence)
+    np.testing.assert_allclose(kinds.params, every.params, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(kinds.cov_params(), every.cov_params(), rtol=1e-8, atol=1e-14)
+    np.testing.assert_allclose(kinds.influence, every.influence, rtol=1e-8, atol=1e-9)
+    assert kinds.summary().as_text() == every.summary().as_text()
+    assert kinds.by("category").summary().as_text() == every.by("category").summary().as_text()
+    assert kinds.sensitivity(gamma=[1.2]).summary().as_text() == every.sensitivity(gamma=[1.2]).summary().as_text()

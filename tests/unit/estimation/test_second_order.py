@@ -73,8 +73,8 @@ def brute_force(result, unit=None, parts=(([1.0, 0.0], [1.0, -1.0], -1),)):
     cells, fold = data.cells, mu.folds.fold
     off = ~np.eye(n_items, dtype=bool)
     shares = [[np.where(off, table @ np.array(worth), 0.5) for worth, _, _ in parts] for table in tables]
-    strongest = strongest_features(data, contexts, [share[0] for share in shares])
-    functions, _ = next(dictionaries(data, strongest, len(cells) / len(tables)))
+    strongest = strongest_features(data, contexts, [share[0] for share in shares], np.arange(len(contexts)))
+    functions, _ = next(dictionaries(data, strongest, len(cells) / len(tables), *[np.arange(len(data.x))] * 2))
     q = functions.shape[1]
     fitted_cells = clip_and_renormalise(mu.at(cells), floor)
     terms = [np.zeros((len(cells), *tables[0].shape)) for _ in tables]
