@@ -183,7 +183,6 @@ def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
     from ..planning.criteria import check_positive
     from ..planning.problem import Limits
-    from ..report.phrases import runs_or_prompts
 
     _check_outputs(given, "plan")
     limits = [field.name for field in fields(Limits) if field.name != "budget"]
@@ -211,10 +210,7 @@ def _design(given: argparse.Namespace) -> Said:
         **own,
     )
     if std_error is not None:
-        try:
-            plan = plan.for_std_error(std_error)
-        except OptionError as error:
-            raise OptionError(f"{error}. {' '.join(runs_or_prompts(results.estimates))}".strip()) from None
+        plan = plan.for_std_error(std_error)
     text = str(plan.summary(results.estimates.alpha))
     formats: dict[str, files.Write] = dict.fromkeys((".csv", ".json"), partial(plan.export, rng=request.options["rng"]))
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))

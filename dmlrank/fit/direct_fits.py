@@ -574,16 +574,3 @@ def variance_from_runs(state: FitState, contrasts: FloatArray) -> FloatArray:
     of_means = np.square(weight) @ (variance / scores.n_runs) / len(weight) ** 2
     # A model that a contrast leaves out must not make it NaN.
     return np.asarray(np.where(contrasts != 0, np.square(contrasts) * of_means, 0.0).sum(axis=1))
-
-
-def gain_of_runs(state: FitState) -> float | None:
-    """Return the share by which unlimited runs would shrink the interval of the first model minus the second one."""
-    if np.isnan(state.data.score_table.mean).any():
-        return None
-    sign = 1 if state.options.lower_is_better else -1
-    leading = np.argsort(sign * state.influence.estimate, kind="stable")[:2]
-    contrast = np.zeros((1, state.data.n_items))
-    contrast[0, leading] = (1.0, -1.0)[: len(leading)]
-    total = float((contrast @ state.covariance.matrix @ contrast.T)[0, 0])
-    of_runs = float(variance_from_runs(state, contrast)[0])
-    return 1 - float(np.sqrt(max(1 - of_runs / total, 0.0))) if total > 0 and np.isfinite(of_runs) else None

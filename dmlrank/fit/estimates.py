@@ -118,9 +118,6 @@ class Diagnostics(Summarised):
         propensities pi are right. None where propensities are estimated, or labels are too few to tell.
     means_raised : int
         Pairs whose mean preferences were raised to a floor, with ``average="preferences"``.
-    gain_of_runs : float or None
-        Share by which unlimited runs of the same prompts would shrink the interval of the first model minus the second
-        one, for means of scores; None where no model has two runs on a prompt.
     cluster_factors : tuple of float
         Standard errors with clusters over those with independent prompts, medians over models: by column that is
         constant within prompts, and for two columns, whose covariance counts what both share twice.
@@ -163,7 +160,6 @@ class Diagnostics(Summarised):
     order_of_lead: float = 0.0
     order_effect: float = 0.0
     order_effect_error: float = 0.0
-    gain_of_runs: float | None = None
     second_order_by_model: tuple[tuple[str, float, float], ...] = ()
     second_order_treatment: str = "left in"
     cluster_factors: tuple[float, ...] = ()
@@ -726,12 +722,12 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         figures = replace(figures, order_of_lead=state.ignored_order.of_lead)
     validity = state.validity
     if state.estimator is MEANS:
-        from .direct_fits import gain_of_runs, known_propensity
+        from .direct_fits import known_propensity
 
         n_effective = float(effective_contexts(state.influence).min())
         drawn = known_propensity(state.options.propensity, data, state.source)
         least = np.nan if drawn is None else float(drawn[data.score_table.n_runs > 0].min())
-        return replace(figures, effective_contexts=n_effective, gain_of_runs=gain_of_runs(state), min_propensity=least)
+        return replace(figures, effective_contexts=n_effective, min_propensity=least)
     if validity is None:
         return figures
     first, result, propensity, mean = state.first, state.first.one_step_result, state.first.propensity, state.first.mean

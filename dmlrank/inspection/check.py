@@ -48,15 +48,13 @@ _ON_PAGE_ONLY = ("pairs", "features")
 class Check(Summarised):
     """Result of :func:`dmlrank.check`; printing it shows a page.
 
-    Each frame is indexed by what its rows are about. Frames that have nothing to say of the data are empty: those of
-    votes where the data are scores, those of display order where there is none.
+    Each frame is indexed by what its rows are about. Frames that have nothing to say of the data are empty.
 
     Attributes
     ----------
     problems : DataFrame
-        A row per problem of a fit, the gravest first: its ``severity``, "error" where a fit would end with an error and
-        "warning" elsewhere; ``where``, the frame that has more on it, or an empty text; what was ``found``; and
-        ``advice``.
+        A row per problem of a fit, the gravest first: ``severity`` ("error" where a fit would end with an error, or
+        "warning"), ``where`` (the frame that has more on it), what was ``found``, and ``advice``.
     options : DataFrame
         By option: the ``value`` that a fit would use, and the ``reason`` where it was chosen.
     counts : DataFrame
@@ -66,24 +64,21 @@ class Check(Summarised):
     features : DataFrame
         The names of the features, as index.
     columns : DataFrame
-        By column of the data with something to say: rows in which a needed value is ``missing``, and ``repeats``:
-        prompts that repeat another prompt's value although these differ between nearly all prompts.
+        By column: rows in which a needed value is ``missing``, and ``repeats``: prompts that repeat another prompt's
+        value although these differ between nearly all prompts.
     models : DataFrame
-        By model, of votes: ``comparisons votes opponents share_first win_share component``. Opponents are those on the
-        graph, ``win_share`` counts a tie as one half, components are numbered from the largest on. Of scores:
-        ``prompts`` with a score, prompts where it is ``missing``, ``scores`` (runs with one), ``lost_runs`` (without
-        one, where there are several; also those without a row), the ``mean`` over prompts, or over tasks that all count
-        the same, and ``errors`` (rows without a score that name an error, in a column of this name).
+        By model, of votes: ``comparisons votes opponents share_first win_share component``; ``win_share`` counts a tie
+        as one half, components are numbered from the largest on. Of scores: ``prompts`` with a score, prompts where it
+        is ``missing``, ``scores`` (runs with one), ``lost_runs``, the ``mean``, and ``errors`` (rows without a score
+        that name an error).
     tasks : DataFrame
         By model and task: the columns of ``models`` for scores, where these have a column ``task``.
     pairs : DataFrame
-        By unordered pair, ``first`` and ``second``: labelled ``contexts``, those ``shown_first`` and ``shown_second``
-        with ``first`` there, ``votes``, ``share_first``, the ``win_share`` of ``first``, and whether a fit would have
-        the pair ``compared``.
+        By unordered pair: labelled ``contexts``, those with ``first`` ``shown_first`` and ``shown_second``, ``votes``,
+        ``share_first``, the ``win_share`` of ``first``, and whether a fit would have the pair ``compared``.
     settings : DataFrame
-        By ``position_bias min_labels edge_weights``: ``pairs`` compared, their ``votes``, the ``share`` of all votes,
-        ``least_share`` (the smallest share of a model's votes that is used), ``se_median`` and ``se_largest`` over the
-        models (standard errors relative to maximum likelihood), and whether they are the ``chosen`` ones.
+        By ``position_bias min_labels edge_weights``: ``pairs`` compared, their ``votes`` and ``share``, ``least_share``
+        (of a model's votes), ``se_median`` and ``se_largest`` (relative to maximum likelihood), and whether ``chosen``.
     order : DataFrame
         By test of display order: ``value``, ``std_error``, ``df`` and ``p_value``.
     clusters : DataFrame
@@ -230,16 +225,15 @@ def _texts(column: pd.Series) -> list[str]:
 # was found, a stroke and the advice, in the form of the list in report/facts.py.
 _LIST = """
 = Problems
-error, models, gaps: Scores are missing of {worst}; {common:,} of {prompts:,} prompts have a score of every model. | Say
-  what a missing score means: missing='common' restricts to these prompts, which is right if scores are missing for
-  reasons that have nothing to do with the answers; missing='model' lets features of the formula say which scores are
-  missing; missing=0.0 counts them as failures. If people graded some answers and a judge all, name the judge's column
-  (judge=). Where a plan drew which runs were made, fit with its propensities (propensity=), and not with
-  missing='common', because the plan prefers some prompts.
-error, columns, missing: Values are missing: {columns}. A fit raises an error. | missing='drop' drops {dropped}, as this
-  check did.{keep}
-error, features, nan: The features of {dropped} are NaN although the columns that they are computed from have no missing
-  values there. | A fit raises an error unless missing='drop' or missing='keep' is passed.
+error, models, gaps: Scores are missing of {worst}; {common:,} of {prompts:,} prompts have a score of every model. |
+  Say what a missing score means: missing='common' restricts to these prompts, which is right if gaps have nothing to
+  do with the answers; missing='model' lets features of the formula say which scores are missing; missing=0.0 counts
+  them as failures. If a judge scored all answers, name its column (judge=). If a plan drew the runs, fit with
+  propensity=.
+error, columns, missing: Values are missing: {columns}. A fit raises an error. | missing='drop' drops {dropped}, as
+  this check did.{keep}
+error, features, nan: The features of {dropped} are NaN although the columns that they are computed from have no
+  missing values there. | A fit raises an error unless missing='drop' or missing='keep' is passed.
 error, counts, few folds: {prompts} cannot be divided into {folds} folds. | Use fewer folds:
   learning=Learning(n_folds=...).
 error, clusters, one: The column {name!r} of the clusters has one value, and standard errors need at least two
@@ -249,41 +243,38 @@ warning, models, similar: Are {names} the same model? The names differ only in b
 warning, models, lost runs: {runs} left out, because the model has a score on the prompt from another run, unless
   missing=0.0 counts them as failures. | sensitivity() of the fit bounds what they could change.
 warning, counts, many runs: A model has {runs:.0f} scores on a prompt on average, which count as its runs: are the
-  {prompts:,} values of the column of prompts prompts, or tasks of many prompts? | Name the column that identifies a
-  prompt in context=, and that of runs in run=.
-warning, settings, settings: A fit with these settings uses {used:.3g} % of the votes, and its standard errors of bt are
-  up to {error:.2f} times those of Bradley-Terry maximum likelihood. | With {changes} it would use {share:.3g} % of the
-  votes, and standard errors would be up to {largest:.2f} times those of maximum likelihood{asks}. These figures come
-  from counts of labels alone; docs/settings.md says how to choose.
-warning, counts, averaged copies: {rows} equal an earlier row in every column. | If they are copies, they hardly matter,
-  because a fit averages the votes on a prompt and pair; only estimator='bt_mle' counts each.
-warning, counts, copies: {rows} equal an earlier row in every column, and a fit counts each of them as a vote. | If they
-  are copies, drop them.
-warning, counts, disagree: {several:,} of the comparisons of an ordered pair on a prompt have more than one vote, and in
-  {disagree:.0%} of them the votes disagree. A fit averages them. | If further votes were asked for because of the first
-  one, keep the first vote of each alone.
+  {prompts:,} prompts tasks of many prompts? | Name the column of prompts in context=, and that of runs in run=.
+warning, settings, settings: A fit with these settings uses {used:.3g} % of the votes, and its standard errors of bt
+  are up to {error:.2f} times those of Bradley-Terry maximum likelihood. | With {changes} it would use {share:.3g} % of
+  the votes, and standard errors would be up to {largest:.2f} times those of maximum likelihood{asks}
+  (docs/settings.md).
+warning, counts, averaged copies: {rows} equal an earlier row in every column. | Copies hardly matter, because a fit
+  averages the votes on a prompt and pair; only estimator='bt_mle' counts each.
+warning, counts, copies: {rows} equal an earlier row in every column, and a fit counts each of them as a vote. | If
+  they are copies, drop them.
+warning, counts, disagree: {several:,} of the comparisons of an ordered pair on a prompt have more than one vote, and
+  in {disagree:.0%} of them the votes disagree. A fit averages them. | If further votes were asked for because of the
+  first one, keep the first vote of each alone.
 warning, pairs, left out: {number} of {pairs:,} pairs have labels, but fewer than {requirement}, and a fit leaves them
   out. | A smaller number, pairs=Pairs(min_labels=...), keeps these pairs.
-warning, pairs, weak: The graph has {weak} with fewer than {requirement}. The contribution of these pairs to the scores
-  rests mainly on the learner's predictions, which few labels or none correct. | pairs=Pairs(graph='observed') leaves
-  such pairs out.
-warning, pairs, incomplete: Only {compared:,} of {pairs:,} pairs are compared. A score of functional='borda' then
-  depends on how strong the opponents of the model are. | functional='bt' takes the opponents into account.
-warning, labels, rare: These labels have fewer than {few} votes each: {labels}. A learner cannot predict when they are
-  chosen. | categories={{label: meaning}} can merge them with other labels.
+warning, pairs, weak: The graph has {weak} with fewer than {requirement}. What they add to the scores rests mainly on
+  the learner's predictions. | pairs=Pairs(graph='observed') leaves such pairs out.
+warning, pairs, incomplete: Only {compared:,} of {pairs:,} pairs are compared, so that a score of functional='borda'
+  depends on the model's opponents. | functional='bt' takes these into account.
+warning, labels, rare: These labels have fewer than {few} votes each: {labels}. | categories={{label: meaning}} can
+  merge them with other labels.
 warning, labels, no wins: No label says that the model shown {meaning} wins. | Check whether every label is read as it
   is meant.
 warning, columns, same prompts: {number:,} of the contexts repeat a value of {name!r} under another {context}. | If
-  these are the same prompt, their votes are not independent. context={name!r} joins them; clusters of {name!r} allow
-  for the dependence, too.
+  these are the same prompt, their votes are not independent: context={name!r} joins them.
 warning, order, unbalanced: Display order is not balanced within pairs (chi2 = {chi2:.1f}, df = {df:.0f}, p {p}): some
   models are shown first more often than their opponents. | {consequence}
 warning, order, position: There is a position effect: the model shown first wins {share:.3f} of the comparisons if both
   display orders of every pair count equally (p {p}). | {consequence}
 warning, clusters, few prompts: There are only {prompts} prompts. With {few} prompts or fewer standard errors are too
   small on average, however many votes there are. | {advice}.
-warning, clusters, few: There are only {clusters} clusters in {name!r}. With {few} clusters or fewer standard errors are
-  too small on average. | Use a finer grouping if it keeps dependent votes together.
+warning, clusters, few: There are only {clusters} clusters in {name!r}. With {few} clusters or fewer standard errors
+  are too small on average. | Use a finer grouping if it keeps dependent votes together.
 warning, clusters, uneven: The {clusters:,} clusters in {name!r} tell no more than {effective:.1f} of one size, because
   the largest has {largest:,} {of}. With fewer than {few}, intervals hold only roughly. | Use a column with more even
   clusters if it keeps dependent votes together.

@@ -14,12 +14,11 @@ import pandas as pd
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.state import LEAST_LIKELY
-from ..inference.bootstrap_and_max_t import differences
 from ..inference.ranks import FirstPlace
 from ..inference.simultaneous import Separation
 from ..inference.wald import WaldTestResults
 from ..options import OPTIONS
-from ..tables.summary_table import decimals, fewest_decimals, fixed_text, p_value_clause
+from ..tables.summary_table import fixed_text, p_value_clause
 
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
 _SMALLEST_PERCENTAGE = 0.05
@@ -171,26 +170,6 @@ def scores_there(results: Estimates) -> list[str]:
     if d.n_filled:
         return [f"{counted(d.n_filled, 'missing score')} count{'s' * (d.n_filled == 1)} as {d.filled_with:g}."]
     return [f"{d.runs_there}; runs without one are left out."] if d.runs_there else []
-
-
-def runs_or_prompts(results: Estimates) -> list[str]:
-    """Say what twice the runs and twice the prompts make of the standard error of a difference, where it is known."""
-    gain = results.diagnostics.gain_of_runs
-    if gain is None:
-        return []
-    best = np.argsort(-results.merit, kind="stable")[:2]
-    first, second = (results.models[j] for j in best)
-    error = float(differences(results.covariance, best[:1], best[1:]).std_error[0])
-    # Twice the runs halve the part of runs in the variance, 1 - (1 - gain)^2; twice the prompts halve all of it.
-    digits = decimals(np.array([error / 2]), fewest=fewest_decimals(results.scale.natural))
-    now, runs, prompts = (
-        fixed_text(error * factor, digits) for factor in (1.0, np.sqrt((1 + (1 - gain) ** 2) / 2), np.sqrt(0.5))
-    )
-    cut = " (the part of prompts, estimated below zero, counts as zero)" if gain == 1 else ""
-    return [
-        f"Standard error of {first} - {second}: {now}; twice the runs: {runs}{cut}, twice the prompts at the same "
-        f"price of runs: {prompts}."
-    ]
 
 
 def models_with_few_votes(results: Estimates) -> dict[str, int]:

@@ -104,8 +104,7 @@ class Board:
     tests: Two-sided max-t tests of all differences: the best model with each of the others, then the second best with
         each of those below it, and so on. None where there are no intervals or no models.
     is_explained: Whether the page explains method, assumptions and diagnostics below this leaderboard.
-    remarks: Titles and paragraphs of further sections below the leaderboard.
-    pictures: Titles, pictures, tables and notes of further sections.
+    sections: Titles, pictures (if any), tables and notes of further sections.
     about: A sentence below the leaderboard's title; may be empty.
     p_mean (K,): Adjusted p-values of the test that a score is the mean, where the page shows leaderboards side by side.
     """
@@ -115,8 +114,7 @@ class Board:
     level: SummaryLevel
     tests: PairTests | None
     is_explained: bool = True
-    remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    pictures: tuple[tuple[str, str, Summary, str], ...] = ()
+    sections: tuple[tuple[str, str, Summary, str], ...] = ()
     about: str = ""
     p_mean: FloatArray | None = None
 
@@ -272,7 +270,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     says = short_facts(subject, FIRST)
     said = headline(results, level) or (says or [""])[0]
     few = f" Only {board.size}." if board.is_small and results.has_intervals else ""
-    sections = explanations(subject, board.remarks) if board.is_explained else ()
+    sections = explanations(subject) if board.is_explained else ()
     # The formula of the score in one sentence, and what a lead of log-odds means.
     facts = [*long_facts(subject, SCORES)[:2], as_sentence(score_words(results).partition("; ")[2])]
     facts += [text for text in short_facts(subject, SCORES, PART) if not text.startswith("Scores:")]
@@ -298,7 +296,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
         "has_pairs": board.tests is not None,
         "reference": reference,
         "n_paired": len(board.paired),
-        "pictures": [(title, picture, _overview(table), _said(text)) for title, picture, table, text in board.pictures],
+        "further": [(title, picture, _overview(table), _said(text)) for title, picture, table, text in board.sections],
         "confidence": level.confidence,
         "sections": [(title, [_said(without_code(text)) for text in paragraphs]) for title, paragraphs in sections],
     }

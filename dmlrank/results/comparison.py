@@ -25,22 +25,9 @@ from ..inference.ranks import rank_changes, ranks_of
 from ..inference.simultaneous import separate
 from ..inference.wald import WaldTestResults, wald_test
 from ..options import METHODS
+from ..report import phrases
 from ..report.fact_words import score_words
 from ..report.fit_summary import ShownModels, choose_models
-from ..report.phrases import (
-    CHANGES_NAMED,
-    arrival_sentences,
-    as_sentence,
-    counted,
-    enumerated,
-    few_votes_note,
-    first_of,
-    functional_unit,
-    in_joint_tests,
-    move_sentence,
-    percentage,
-    reversal_note,
-)
 from ..report.render_page import Board
 from ..tables.summary_table import (
     Summary,
@@ -213,7 +200,7 @@ class Comparison(JointBoards):
     def _test_unchanged(self, changes: JointEstimates) -> tuple[WaldTestResults, str]:
         """Return the test that changes are zero, and which models it leaves out."""
         shared = list(dict.fromkeys(changes.index.get_level_values("model")))
-        tested, without = in_joint_tests(shared, [result.estimates for result in self.as_given or self.results])
+        tested, without = phrases.in_joint_tests(shared, [result.estimates for result in self.as_given or self.results])
         if not without:
             return changes.test_zero(), ""
         # The level of scores may rest on the models that are left out.
@@ -295,20 +282,20 @@ class Comparison(JointBoards):
         alpha, further_notes = self.results[0].estimates.alpha, [self.samples]
         # A change of rank may be noise: only those that are shown to be none stand in the table.
         moved: dict[tuple[str, str], int] = {}
-        news = arrival_sentences(self.names, [result.estimates for result in self.as_given or self.results])
+        news = phrases.arrival_sentences(self.names, [result.estimates for result in self.as_given or self.results])
         if all(result.estimates.has_intervals for result in self.results):
             moves = self._place_changes(None)
             moves = moves[(moves["rank_change_low"] > 0) | (moves["rank_change_high"] < 0)]
             places = zip(moves["result"], moves["model"], strict=True)
             moved = dict(zip(places, moves["rank_change"], strict=True))
             if self.samples or isinstance(self.joint_or_reason, str):
-                news.insert(0, move_sentence(moves, self.names, 1 - alpha))
+                news.insert(0, phrases.move_sentence(moves, self.names, 1 - alpha))
         if self.samples:
             changed, *further = self._change_notes()
             news.append(changed)
             further_notes += further
         for name, result in zip(self.names, self.results, strict=True):
-            further_notes += few_votes_note(result.estimates, f" in {name!r}")
+            further_notes += phrases.few_votes_note(result.estimates, f" in {name!r}")
         return self._scores_and_ranks(moved, [" ".join(news), self.basis], further_notes, shown)
 
     def _scores_and_ranks(
@@ -336,7 +323,7 @@ class Comparison(JointBoards):
             d = e.description
             cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
             size = f"{d.n_contexts:,} prompts, {d.n_votes:,} {e.counts}s, {len(e.models)} models, {cov}"
-            method = f"{functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
+            method = f"{phrases.functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
             header.append((f"{name}:", method, "Data:", size))
         rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
         meaning = (
@@ -349,7 +336,7 @@ class Comparison(JointBoards):
                 f" A number in brackets beside a rank is the number of places gained (+) or lost (-) compared with "
                 f"{self.names[0]!r}, among the models that both results have; changes that may be noise have none."
             )
-        if len({functional_unit(result) for result in results}) > 1:
+        if len({phrases.functional_unit(result) for result in results}) > 1:
             meaning += " Scores of different functionals have different units: compare ranks, not scores."
         without_intervals = [
             f"{name!r} is an estimate without intervals, so that no test supports its order: {result.why_no_intervals}."
@@ -358,7 +345,7 @@ class Comparison(JointBoards):
         ]
         joint = self.joint_or_reason
         reversals = joint if isinstance(joint, str) else self.reversals()
-        reversed_pairs = reversal_note(self.names, results, reversals, results[0].alpha)
+        reversed_pairs = phrases.reversal_note(self.names, results, reversals, results[0].alpha)
         notes = tuple(filter(None, (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)))
         table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes)
         return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
@@ -368,7 +355,7 @@ class Comparison(JointBoards):
         try:
             changes = self._changes()
         except OptionError as error:
-            return [f"There are no tests of changes of scores. {as_sentence(str(error))}"]
+            return [f"There are no tests of changes of scores. {phrases.as_sentence(str(error))}"]
         try:
             test, without = self._test_unchanged(changes.joint)
             joint = f"Test that no score differs from {self.names[0]!r}{without}: {test.figures}, "
@@ -384,8 +371,8 @@ class Comparison(JointBoards):
         digits = decimals(frame["std_error"].to_numpy(), fewest=fewest)
         rows = significant[["model", "result", "estimate"]].to_numpy(dtype=object)
         named = [f"{model} by {estimate:+.{digits}f} in {result}" for model, result, estimate in rows]
-        of_all = f"{len(significant):,} of {counted(len(frame), 'change')} of scores"
-        return [f"The tests show {of_all} {level}: {first_of(named, CHANGES_NAMED, ', ')}.", joined]
+        of_all = f"{len(significant):,} of {phrases.counted(len(frame), 'change')} of scores"
+        return [f"The tests show {of_all} {level}: {phrases.first_of(named, phrases.CHANGES_NAMED, ', ')}.", joined]
 
     def _changes_table(self, alpha: float, changes: Changes) -> Summary:
         """Return the table with the change of every model's score (rows) in every later result (columns)."""
@@ -406,7 +393,7 @@ class Comparison(JointBoards):
             f"A change is the score in the later result minus the score in {reference!r}. Intervals hold for all "
             f"changes in the table at once, and p-values are adjusted for their number."
         )
-        counts = f"{counted(len(rows), 'model')}, {counted(len(later), 'later result')}"
+        counts = f"{phrases.counted(len(rows), 'model')}, {phrases.counted(len(later), 'later result')}"
         header = (("Scores:", score_words(first), "Changes:", counts),)
         notes = tuple(filter(None, (note, changes.level_note)))
         columns = tuple((head, 1) for of_result in heads for head in of_result)
@@ -499,9 +486,9 @@ def named_results(names: Sequence[str], results: Sequence[RankResults], *, indep
     if alike:
         named = "; ".join(" and ".join(map(repr, group)) for group in alike[:_MOST_NAMED])
         warn(
-            f"{counted(len(alike), 'model')} {'has' if len(alike) == 1 else 'have'} names in these results that differ "
-            f"only by letter case, blanks or Unicode form, and count{'s' * (len(alike) == 1)} as new and gone: {named}"
-            f"{'; ...' if len(alike) > _MOST_NAMED else ''}. Give each model one name before the fits",
+            f"names of {phrases.counted(len(alike), 'model')} in these results differ only by letter case, blanks or "
+            f"Unicode form, and count as new and gone: {named}{'; ...' if len(alike) > _MOST_NAMED else ''}. Give each "
+            f"model one name before the fits",
         )
     again, basis = on_common_pairs(names, results) if independent else (results, "")
     joint = joint_results(names, again, independent)
@@ -547,12 +534,14 @@ def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tup
         if votes is not None and e.votes is not None and (n_lost := n_votes - votes.n_used):
             counts = VoteCounts(votes.used, e.votes.total[[e.models.index(model) for model in result.models]])
             named = losses_clause(counts, result.models)
-            left_out.append(f"{n_lost:,} of {n_votes:,} votes of {name} ({percentage(n_lost / n_votes)}){named}")
+            left_out.append(
+                f"{n_lost:,} of {n_votes:,} votes of {name} ({phrases.percentage(n_lost / n_votes)}){named}"
+            )
     lost, harmonic = "; ".join(left_out), "the harmonic means of their numbers of prompts as weights"
     without = f"There is no score of {listed(apart, _MOST_NAMED)}, which these pairs do not connect with the others. "
     return again, (
         f"Scores of all results are computed on the {int(edges.sum()) // 2:,} pairs of {len(models)} models that "
-        f"{enumerated(names)} all compare; these pairs have "
+        f"{phrases.enumerated(names)} all compare; these pairs have "
         f"{'equal weights' if isinstance(edge_weights, str) else harmonic}. "
         f"{without if apart else ''}{f'This leaves out {lost}.' if lost else ''}".strip()
     )

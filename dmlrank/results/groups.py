@@ -24,22 +24,10 @@ from ..inference.score_limits import WaldLaw
 from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test
 from ..plotting.charts import grouped_forest_plot, level_words, models_words
+from ..report import phrases
 from ..report.fact_words import score_head
 from ..report.first_place import headline
 from ..report.fit_summary import covariance_words, rows_to_show
-from ..report.phrases import (
-    OVERALL,
-    as_sentence,
-    doubt_note,
-    equality_note,
-    few_votes_note,
-    functional_unit,
-    in_joint_tests,
-    independent_prompts,
-    reversal_note,
-    some_of,
-    unseen_models,
-)
 from ..report.render_page import Board
 from ..tables.summary_table import Summary, decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from .context_variables import ContextDesign
@@ -181,7 +169,7 @@ class GroupResults(JointBoards, Generic[Result]):
         The law is Johansen's (1980), in which each group's covariance is estimated from its own prompts (docs/groups.md
         has simulations). :meth:`equal_by_model` tests fewer restrictions at once.
         """
-        tested = in_joint_tests(self.models, self.of_groups.values())[0] if models is None else models
+        tested = phrases.in_joint_tests(self.models, self.of_groups.values())[0] if models is None else models
         places, n_groups = places_of(self.models, tested), len(self)
         if n_groups < 2:
             raise OptionError(f"{self.variable} has one group only, {self.groups[0]!r}")
@@ -213,7 +201,7 @@ class GroupResults(JointBoards, Generic[Result]):
         between = np.kron(1 - np.eye(len(self)), np.ones((n_models, n_models))) * covariance.matrix
         are_samples = np.abs(between).max() <= 1e-12 * np.abs(covariance.matrix).max()
         are_samples = are_samples and not covariance.n_clusters
-        return tuple(map(independent_prompts, self.of_groups.values())) if are_samples else ()
+        return tuple(map(phrases.independent_prompts, self.of_groups.values())) if are_samples else ()
 
     @property
     def _covariance_between(self) -> Covariance:
@@ -272,7 +260,7 @@ class GroupResults(JointBoards, Generic[Result]):
         ['model', 'other', 'above_in', 'below_in']
         """
         frame = reversals_in(self.joint, self.models, dict.fromkeys(self.groups, self.estimates.sign))
-        unseen = {(name, model) for name, e in self.of_groups.items() for model in unseen_models(e)}
+        unseen = {(name, model) for name, e in self.of_groups.items() for model in phrases.unseen_models(e)}
         is_seen = [
             unseen.isdisjoint({(group, model) for group in (above, below) for model in (first, second)})
             for first, second, above, below in zip(*(frame[name] for name in frame.columns[:4]), strict=True)
@@ -323,7 +311,7 @@ class GroupResults(JointBoards, Generic[Result]):
         digits = decimals(std_errors[np.isfinite(std_errors)], fewest=fewest_decimals(fit.scale.natural))
         pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
         columns = [score_texts(*of, digits) for of in pairs]
-        heads, unseen = ["all", *groups], {name: unseen_models(e) for name, e in groups.items()}
+        heads, unseen = ["all", *groups], {name: phrases.unseen_models(e) for name, e in groups.items()}
         if len(groups) > 1:
             p_equal = self.equal_by_model()["p_holm"].items()
             without = {*chain(*unseen.values()), *fit.diagnostics.doubtful_models}
@@ -333,7 +321,7 @@ class GroupResults(JointBoards, Generic[Result]):
         n_prompts = {name: e.description.n_contexts for name, e in groups.items()}
         smallest = min(n_prompts, key=n_prompts.__getitem__)
         header = (
-            ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
+            ("Functional:", phrases.functional_unit(fit), "Cov. Type:", covariance_words(fit)),
             ("Groups:", f"{len(groups)} of {self.variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
             ("Estimator:", fit.estimator, "Smallest group:", f"{smallest}, {n_prompts[smallest]:,} prompts"),
         )
@@ -348,8 +336,8 @@ class GroupResults(JointBoards, Generic[Result]):
             relation += "groups is not the score over all prompts."
         notes = [
             "Each column has score and (standard error) in a group. The scores of all groups come from one fit. "
-            f"{relation} {as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
-            equality_note(fit, groups, equality or self._equality()),
+            f"{relation} {phrases.as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
+            phrases.equality_note(fit, groups, equality or self._equality()),
         ]
         if absent := "; ".join(f"{name} ({', '.join(some)})" for name, some in unseen.items() if some):
             notes.append(
@@ -369,8 +357,9 @@ class GroupResults(JointBoards, Generic[Result]):
         notes.append(f"Groups: {', '.join(sizes)}.")
         if reasons := "; ".join(f"{name} ({reason})" for name, reason in self.left_out):
             notes.append(f"These groups have no scores: {reasons}.")
-        notes += [*filter(None, [as_sentence(self.joint.covariance.note)]), *few_votes_note(fit), *doubt_note(fit)]
-        table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, tuple(notes))
+        notes += [phrases.as_sentence(self.joint.covariance.note), *phrases.few_votes_note(fit)]
+        texts = tuple(filter(None, [*notes, *phrases.doubt_note(fit)]))
+        table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, texts)
         return table.with_notes(shown.note("Tests and adjusted p-values"))
 
     def plot(
@@ -424,7 +413,7 @@ class GroupResults(JointBoards, Generic[Result]):
         notes = [self._first_places(boards, equality)]
         if len(self.models) > 1 < len(self):
             fits = [self.estimates] * len(self)
-            notes.append(reversal_note(self.groups, fits, self.reversals(), self.joint.alpha, "groups"))
+            notes.append(phrases.reversal_note(self.groups, fits, self.reversals(), self.joint.alpha, "groups"))
         table = self._table(None, None, equality).with_notes(*filter(None, notes))
         return f"by {self.variable}", boards, [table]
 
@@ -441,9 +430,9 @@ class GroupResults(JointBoards, Generic[Result]):
             return ""
         by_size = sorted(leaders.items(), key=lambda leads: -len(leads[1]))
         places = "; ".join(
-            f"{model} has the {self.estimates.best_end} score in {some_of(names)}" for model, names in by_size
+            f"{model} has the {self.estimates.best_end} score in {phrases.some_of(names)}" for model, names in by_size
         )
-        where = f"in {some_of(decided)}, each group tested by itself" if decided else "in none of them"
+        where = f"in {phrases.some_of(decided)}, each group tested by itself" if decided else "in none of them"
         differ, of_whom = "", ""
         if not isinstance(equality, str):
             p_equal, by_model = float(equality.pvalue), self.equal_by_model()["p_holm"]
@@ -452,8 +441,9 @@ class GroupResults(JointBoards, Generic[Result]):
             if p_equal <= 0.05:
                 # Leaders may be others than the models whose scores differ.
                 differing = by_model.index[by_model <= 0.05].tolist()
-                of_whom = f" Of single models, this is shown for {some_of(differing) if differing else 'none'}."
-        return f"{OVERALL} {overall}{differ}\n{of_whom} By {self.variable}: {places}; who is first is decided {where}."
+                of_whom = f" Of single models, this is shown for {phrases.some_of(differing) if differing else 'none'}."
+        below = f"{of_whom} By {self.variable}: {places}; who is first is decided {where}."
+        return f"{phrases.OVERALL} {overall}{differ}\n{below}"
 
     @property
     def _is_unseen(self) -> NDArray[np.bool_]:
@@ -548,7 +538,7 @@ class Projection(JointResults, ModelTable):
             where a term cannot be tested.
         """
         rows, joint, n_models = {}, self.joint, len(self.models)
-        tested = places_of(self.models, in_joint_tests(self.models, [self.estimates])[0])
+        tested = places_of(self.models, phrases.in_joint_tests(self.models, [self.estimates])[0])
         for term, columns in self.design.terms:
             places = [column * n_models + j for column in columns for j in tested]
             try:
@@ -625,14 +615,14 @@ class Projection(JointResults, ModelTable):
         ]
         rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in shown.places)
         header = (
-            ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
+            ("Functional:", phrases.functional_unit(fit), "Cov. Type:", covariance_words(fit)),
             ("Projected on:", self.design.formula, "No. Prompts:", f"{fit.description.n_contexts:,}"),
         )
         heads = tuple((str(name), 1) for name in self.params.index)
         meaning = (
             "Each cell has a coefficient and its (standard error). The coefficients are the best linear approximation "
             f"of how a model's score varies over prompts, whether or not the relation is linear. "
-            f"{as_sentence(fit.reason)}"
+            f"{phrases.as_sentence(fit.reason)}"
         )
         basis = fit.covariance.basis
         if basis.shape[1] < len(fit.models) and np.allclose(basis.sum(axis=0), 0.0):
@@ -645,13 +635,12 @@ class Projection(JointResults, ModelTable):
             else f"{name}: cannot be tested ({df:g} restrictions)"
             for name, statistic, df, p in numbers
         )
-        without = in_joint_tests(self.models, [fit])[1]
+        without = phrases.in_joint_tests(self.models, [fit])[1]
         tested = f"Tests of the terms{without} (hypothesis: no model's score varies with the term): {tests}."
         tested *= bool(tests)
-        notes = (meaning, *filter(None, [tested, as_sentence(self.joint.covariance.note)]), *doubt_note(fit))
-        return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes).with_notes(
-            shown.note("Sums of coefficients and tests of terms")
-        )
+        notes = (meaning, tested, phrases.as_sentence(self.joint.covariance.note), *phrases.doubt_note(fit))
+        table = Summary("Scores Projected on Functions of the Prompt", header, heads, rows, tuple(filter(None, notes)))
+        return table.with_notes(shown.note("Sums of coefficients and tests of terms"))
 
     def __repr__(self) -> str:
         n_coefficients, n_models = len(self.coefficients), len(self.models)

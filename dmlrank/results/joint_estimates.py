@@ -236,7 +236,7 @@ class JointBoards(JointResults, ModelTable):
                     "pareto= was computed from another result: no leaderboard of this page has its scores"
                 )
             board = boards[places[0]]
-            boards[places[0]] = replace(board, pictures=(pareto.page_section(board.results),))
+            boards[places[0]] = replace(board, sections=(pareto.page_section(board.results),))
         # The table of the page is made from the leaderboards, and says itself what its columns are.
         notes = (
             re.sub(r"^Each (?:result|column) has .*?\. ?|\"P equal\" tests .*?\. ?", "", note)
@@ -323,11 +323,6 @@ class StyleResults(JointResults):
         return list(self._style.columns)
 
     @property
-    def n_votes(self) -> int:
-        """Number of votes."""
-        return self._style.n_votes
-
-    @property
     def joint(self) -> JointEstimates:
         """The slopes with their covariance."""
         style, terms = self._style, pd.Index(self._style.columns)
@@ -343,19 +338,6 @@ class StyleResults(JointResults):
     def bse(self) -> pd.Series:
         """Standard errors of the slopes."""
         return pd.Series(self._style.slope_covariance.std_errors, index=self.columns, name="bse")
-
-    @property
-    def tvalues(self) -> pd.Series:
-        """Statistics of z tests of each slope against zero."""
-        return (self.params / self.bse).rename("tvalues")
-
-    @property
-    def pvalues(self) -> pd.Series:
-        """Two-sided p-values of :attr:`tvalues`, not adjusted."""
-        z = z_statistics(self.params.to_numpy(), self.bse.to_numpy())
-        return pd.Series(
-            two_sided_p_values(z, self._style.slope_covariance.tails()), index=self.columns, name="pvalues"
-        )
 
     def conf_int(self, alpha: float | None = None, method: str = "none") -> pd.DataFrame:
         """Return confidence intervals of the slopes, by default each of which holds by itself.
@@ -459,7 +441,8 @@ class StyleResults(JointResults):
             Columns ``term``, ``estimate``, ``std_error``, ``statistic``, ``p_value``, ``conf_low``, ``conf_high`` and
             ``deviation``, the root mean square of the style difference.
         """
-        return self._tidy(self.tvalues.to_numpy(), alpha, "none").assign(deviation=self._style.deviations)
+        z = z_statistics(self.joint.estimate, self.joint.covariance.std_errors)
+        return self._tidy(z, alpha, "none").assign(deviation=self._style.deviations)
 
     def summary(self, alpha: float | None = None) -> Summary:
         """Return the three leaderboards side by side, with rank changes and slopes.

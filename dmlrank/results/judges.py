@@ -235,24 +235,15 @@ class JudgeReport(TitledTable):
         f = self.figures
         ratio = float(np.nanmean(self.variance_ratio))
         variance = f"The variances of the scores with the verdicts are on average {ratio:.2f} times those without."
+        gain = f"The gain is equivalent to about {f.worth:,.0f} more human votes; {f.n_votes:,} human votes are used."
         if f.worth < 0:
             gain = "The verdicts add no precision."
         elif np.isinf(f.worth):
-            gain = (
-                f"The {f.n_votes:,} human votes and any number of further human votes on these prompts would not reach "
-                f"this precision."
-            )
-        else:
-            gain = (
-                f"The gain in precision is equivalent to about {f.worth:,.0f} more human votes; {f.n_votes:,} human "
-                f"votes are used."
-            )
+            gain = f"No number of human votes beyond these {f.n_votes:,} on these prompts would reach this precision."
         notes = [
             '"agree" is the share of pairs on which the judge and the human votes have the same winner, "kappa" is '
-            'Cohen\'s kappa. "decided" counts the pairs on which neither the judge nor the human votes give a tie; '
-            '"agree dec." and "kappa dec." refer to these pairs. "first", "second" and "tie" are the shares of '
-            'verdicts for the answer shown first, for the answer shown second, and of ties. The row "human votes" has '
-            "the same shares of the human votes on the judge's pairs.",
+            'Cohen\'s kappa; "decided" and "dec." are about pairs without a tie of either. "first", "second" and '
+            '"tie" are shares of verdicts; the row "human votes" has those of the votes on the judge\'s pairs.',
             f"{variance} {gain}",
         ]
         for name, (n_both, n_same) in zip(f.names, f.both_orders, strict=True):
@@ -263,9 +254,8 @@ class JudgeReport(TitledTable):
                 )
         without, mu, given_verdict = f.log_loss
         notes.append(
-            f"Technical: the out-of-fold log-loss of the human labels is {without:.4f} without the judge, {mu:.4f} for "
-            f"the outcome model that uses the judge, and {given_verdict:.4f} for a model that predicts the label from "
-            f"the features and the verdict."
+            f"Out-of-fold log-loss of the human labels: {without:.4f} without the judge, {mu:.4f} for the outcome "
+            f"model that uses the judge, {given_verdict:.4f} given features and verdict."
         )
         return notes
 
@@ -347,10 +337,9 @@ class JudgeAudit(JointResults, TitledTable):
         """Return what the numbers are, and the joint test of each judge."""
         level = f"{100 * (1 - self.joint.alpha):g} %"
         texts = [
-            f'"agreement" is the share of pairs on which judge and humans have the same winner. The other effects are '
-            f"how much more the judge prefers than humans on the same pairs, in votes: 0.05 means 5 wins more of 100; "
-            f'"strength" is how much more decided the judge is between better and worse models. Intervals ({level}) '
-            f"and p-values hold for all rows at once."
+            f'"agreement" is the share of pairs with the same winner. The others are what the judge prefers more than '
+            f'humans, in votes: 0.05 means 5 wins more of 100; "strength": how much more decided the judge is between '
+            f"better and worse models. Intervals ({level}) and p-values hold for all rows at once."
         ]
         for name in self.pairs:
             try:

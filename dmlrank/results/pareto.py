@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,11 +87,18 @@ class Pareto(ModelTable):
         for name, row in frame.iterrows():
             numbers = [(row[f"{of}{end}"], places) for of, places in digits.items() for end in ("", "_low", "_high")]
             cells = [fixed_text(number, places) if np.isfinite(number) else "" for number, places in numbers]
-            rows.append((str(name), *cells, row["status"]))
+            rows.append((str(name), *cells, row["status"], row["dominated_by"]))
         ends = f"[{100 * (1 - self.alpha):g}% simult. CI]"
-        columns = ((self.cost, 1), (ends, 2), (functional_unit(e), 1), (ends, 2), ("status", 1))
+        columns = (
+            (self.cost, 1),
+            (ends, 2),
+            (functional_unit(e), 1),
+            (ends, 2),
+            ("status", 1),
+            ("worse than", 1),
+        )
         notes = tuple(filter(None, (self.sentence(), note)))
-        return Summary("Score against Cost", (), columns, tuple(rows), notes, text_columns=(7,))
+        return Summary("Score against Cost", (), columns, tuple(rows), notes, text_columns=(7, 8))
 
     def sentence(self) -> str:
         """Return what the statuses mean, and how sure they are, in words."""
@@ -124,31 +131,22 @@ class Pareto(ModelTable):
 
     def page_section(self, shown: Estimates) -> tuple[str, str, Summary, str]:
         """Return title, picture, table and note of the section in a page, with scores in the unit that is shown."""
-        from ..report.svg import interval_text, number_text, scatter_svg
+        from ..report.svg import scatter_svg
 
         factor, parts = shown.scale.factor / self.estimates.scale.factor, ["", "_low", "_high"]
-        digits = (cost_digits(self.table), score_digits(shown))
-        costs, scores = (self.table[[f"{of}{end}" for end in parts]].to_numpy().T for of in ("cost", "score"))
-        rows = []
-        for j, (name, *found) in enumerate(self.table[["model", "status", "dominated_by"]].to_numpy()):
-            texts = []
-            for (x, low, high), places in zip((costs[:, j], factor * scores[:, j]), digits, strict=True):
-                texts += [number_text(x, places), *([interval_text(low, high, places)] if np.isfinite(low) else [])]
-            rows.append((name, *texts, *found))
-        ends = [(f"{100 * (1 - self.alpha):g} % interval", 1)]
-        of_cost = ends * bool(np.isfinite(costs[1]).all())
-        columns = ((self.cost, 1), *of_cost, (score_head(shown), 1), *ends, ("status", 1), ("shown worse than", 1))
-        table = Summary("Score against cost", (), columns, tuple(rows), (), text_columns=())
+        scaled = {f"score{end}": factor * self.table[f"score{end}"] for end in parts}
+        own = replace(self, estimates=shown, table=self.table.assign(**scaled))
+        costs, scores = (own.table[[f"{of}{end}" for end in parts]].to_numpy().T for of in ("cost", "score"))
         picture = scatter_svg(
             self.models,
             [status.split()[0] for status in self.table["status"]],
             costs,
-            factor * scores,
-            named=len(rows) <= _ALL_NAMED,
-            label=f"Scores over costs of {len(rows)} models; the table below has the numbers.",
+            scores,
+            named=len(self.models) <= _ALL_NAMED,
+            label=f"Scores over costs of {len(self.models)} models; the table below has the numbers.",
         )
         title, text = f"Score against cost: {score_head(shown)} and {self.cost}", self.sentence().partition(". ")[2]
-        return title, picture, table, text
+        return title, picture, replace(own.summary(), notes=()), text
 
     @property
     def _counts(self) -> str:

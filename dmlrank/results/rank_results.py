@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -95,7 +95,6 @@ if TYPE_CHECKING:
     from ..planning.plan import Plan
     from .annotators import AnnotatorReport
     from .fragility import FragilityResults
-    from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
     from .joint_estimates import StyleResults
     from .judges import GradeReport, JudgeReport
@@ -707,14 +706,10 @@ class RankResults(Summarised):
         from .sensitivity_results import analyse_sensitivity, score_bounds
 
         with one_thread(), self._computing():
+            if (gamma if self.estimates.are_means else score_range) is not None:
+                raise OptionError("gamma= is about votes, and score_range= is about means of scores; leave it out")
             if self.estimates.are_means:
-                if gamma is not None:
-                    raise OptionError(
-                        "gamma= is about votes, and these are means of scores, with bounds by score_range="
-                    )
                 return score_bounds(self.estimates, self._fit, self.simultaneous, hypothesis, score_range)
-            if score_range is not None:
-                raise OptionError("score_range= is about means of scores, and these are scores of votes; leave it out")
             gammas = (1, 1.1, 1.25, 1.5, 2) if gamma is None else gamma
             return analyse_sensitivity(self.estimates, self._fit, self.simultaneous, hypothesis, gammas)
 
@@ -809,18 +804,12 @@ class RankResults(Summarised):
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
 
-    @overload
-    def by(self, column_or_formula: str, /, *, progress: bool | Report = False) -> Any: ...
-
-    @overload
-    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> GroupResults[RankResults]: ...
-
     @Needs(
         models="gives scores of models by group",
         one_look="tests across groups hold for one look only; res.by(...)[name].sequential(...) is the view of a group",
         data=True,
     )
-    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> GroupResults[RankResults] | Projection:
+    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> Any:
         """Return scores in every group of prompts from this fit, or their projection on functions of the prompt.
 
         The scores of group g are theta_g = E[F(mu(X)) | G = g]. They are computed without training from phi_raw, the
@@ -1522,10 +1511,10 @@ class RankResults(Summarised):
             if given is not None and not have_same_scores(given.estimates, self.estimates):
                 raise OptionError(f"{name}= was computed from another result, or in another unit; pass this one's")
         e, simultaneous = in_unit(self.estimates, self.simultaneous, unit)
-        remarks = () if sensitivity is None else (sensitivity.page_section(),)
-        pictures = () if pareto is None else (pareto.page_section(e),)
+        sections = [] if pareto is None else [pareto.page_section(e)]
+        sections += [] if sensitivity is None else [sensitivity.page_section()]
         boards = make_boards(e, simultaneous, self._alpha(alpha))
-        boards[0] = replace(boards[0], remarks=remarks, pictures=pictures)
+        boards[0] = replace(boards[0], sections=tuple(sections))
         heading = f"Leaderboard of {counted(len(e.names), 'model' if e.of_models else 'output')}"
         masthead = Masthead(heading if title is None else title, source, links or {}, group or {})
         # At equal style the page begins with the three leaderboards side by side.

@@ -28,17 +28,14 @@ if TYPE_CHECKING:
 # A table of all differences between more models is by default about so many, the best.
 _MANY_MODELS, _MODELS_OF_MANY = 15, 10
 _METHODS = {
-    "max-t": "The p-values are adjusted by single-step max-t over these differences. The family-wise error rate is "
-    "controlled and the intervals hold jointly.",
-    "step-down": "The p-values are adjusted by step-down max-t over these differences. The family-wise error rate is "
-    "controlled. The intervals are those of the single-step method and hold jointly.",
-    "holm": "The p-values are adjusted by Holm's method. The family-wise error rate is controlled. The intervals are "
-    "Bonferroni's and hold jointly.",
-    "bonferroni": "The p-values are adjusted by Bonferroni's method. The family-wise error rate is controlled and the "
-    "intervals hold jointly.",
-    "fdr_bh": "The p-values are adjusted by the method of Benjamini and Hochberg, which controls the expected share of "
-    "false rejections. Each interval holds for one difference, not for several jointly.",
-    "none": "The p-values are not adjusted. p-values and intervals hold for one difference, not for several jointly.",
+    "max-t": "p-values are adjusted by single-step max-t (family-wise error), and intervals hold jointly.",
+    "step-down": "p-values are adjusted by step-down max-t (family-wise error); intervals are those of the single "
+    "step, and hold jointly.",
+    "holm": "p-values are adjusted by Holm's method (family-wise error); intervals are Bonferroni's, and hold jointly.",
+    "bonferroni": "p-values are adjusted by Bonferroni's method (family-wise error), and intervals hold jointly.",
+    "fdr_bh": "p-values are adjusted by the method of Benjamini and Hochberg (false discovery rate); each interval "
+    "holds for one difference.",
+    "none": "p-values are not adjusted, and hold for one difference, as intervals do.",
 }
 
 
@@ -174,22 +171,16 @@ class PairwiseResults(ModelTable):
             f"The alternative of every test is that {Alternative(self.side, self.delta).clause}. "
             f"{_METHODS[self.method]}{critical}"
         ]
+        small = "A difference that is not significant need not be zero; side='equivalence' tests whether it is small."
         if self.side == "equivalence":
-            notes.append(
-                f"A difference is shown to be small where both equivalence limits lie between {-self.delta:g} and "
-                f"{self.delta:g}."
+            small = (
+                f"A difference is shown to be small where both limits lie between {-self.delta:g} and {self.delta:g}."
             )
-        else:
-            notes.append(
-                "A difference that is not significant need not be zero. side='equivalence' tests whether a difference "
-                "is small."
-            )
+        notes.append(small)
         if n_untested:
-            differences = counted(n_untested, "difference")
-            verb, subject = ("is", "its standard error is") if n_untested == 1 else ("are", "their standard errors are")
             notes.append(
-                f"{differences} {verb} not tested (n/a), because {subject} zero: the functional fixes the difference, "
-                f"or the estimate does not vary in these data."
+                f"{counted(n_untested, 'difference')} {'is' if n_untested == 1 else 'are'} not tested (n/a): the "
+                f"standard error is zero, because the functional fixes the difference or the data do not vary."
             )
         return (*notes, *doubt_note(self.estimates), *sequential_note(self.estimates))
 

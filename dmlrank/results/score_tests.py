@@ -327,8 +327,7 @@ class Ellipsoid(TitledTable):
     basis : ndarray, shape (d, df)
         Orthonormal columns that span the free directions.
     radius2 : float
-        The chi-squared quantile with ``df`` degrees of freedom; larger where the region holds at all looks, and
-        Hotelling's with fewer than 100 prompts or clusters.
+        The chi-squared quantile; Hotelling's with few prompts, and larger where the region holds at all looks.
     alpha : float
         One minus the level.
     scores : bool
@@ -340,8 +339,7 @@ class Ellipsoid(TitledTable):
 
     References
     ----------
-    Frauen et al., arXiv 2601.21816, [P eq:ci_ellipsoid]. The inverse in the paper does not exist for scores whose sum
-    is constant; the region therefore uses the free directions.
+    Frauen et al., arXiv 2601.21816, [P eq:ci_ellipsoid], in the directions in which the inverse exists.
     """
 
     models: tuple[str, ...]

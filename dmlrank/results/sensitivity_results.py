@@ -44,9 +44,8 @@ class SensitivityResults(TitledTable):
         Bounds, a row per hypothesis and gamma: ``hypothesis gamma lower upper conf_lower conf_upper``. The interval
         covers both bounds, simultaneously over the hypotheses, at each gamma.
     tipping : DataFrame
-        Tipping points, a row per hypothesis: at ``gamma_estimate`` the bound reaches the hypothetical value, at
-        ``gamma_interval`` its confidence limit does: 1 if the interval of the estimate contains the value, inf if it is
-        not reached at gamma = 100.
+        A row per hypothesis: at ``gamma_estimate`` the bound reaches the hypothetical value, at ``gamma_interval`` its
+        confidence limit does: 1 if the interval of the estimate contains the value, inf if not up to gamma = 100.
     estimates : Estimates
         Estimates of the fit.
     hypothesis : LinearHypothesis
@@ -104,16 +103,13 @@ class SensitivityResults(TitledTable):
         factor = f"a factor of {interval:.2f}, and its sign {change}"
         return f"{subject} is no longer decided if the label changes the odds of voting by {factor}."
 
-    def _at_middle_gamma(self) -> tuple[float, FloatArray, FloatArray, int]:
-        """Return the middle gamma above 1, or the only one, bounds, (J, 4), tipping points, (J, 2), and decimals."""
+    def _table(self) -> Summary:
+        # The middle gamma above 1, or the only one.
         above = [gamma for gamma in self.gammas if gamma > 1]
         gamma = above[(len(above) - 1) // 2] if above else self.gammas[0]
         limits = self.result_frame.loc[self.result_frame["gamma"] == gamma, [*_SIDES]].to_numpy(dtype=float)
         tips = self.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float)
-        return gamma, limits, tips, decimals(self.std_error, fewest=fewest_decimals(self.estimates.scale.natural))
-
-    def _table(self) -> Summary:
-        gamma, limits, tips, digits = self._at_middle_gamma()
+        digits = decimals(self.std_error, fewest=fewest_decimals(self.estimates.scale.natural))
         rows = []
         for place, name in enumerate(self.hypothesis.labels):
             numbers = (f"{number:.{digits}f}" for number in (self.estimate[place], *limits[place]))
@@ -127,24 +123,16 @@ class SensitivityResults(TitledTable):
             ("Gamma:", ", ".join(f"{g:g}" for g in self.gammas), "Shown without a vote:", unvoted),
             ("Bounds:", "sharp" if self.is_sharp else "first order", "Level:", f"{level} % simultaneous"),
         )
-        bounds = (
-            "The bounds are the lowest and the highest value that all shown battles together can have. The tipping "
-            "gamma is the smallest gamma at which the bound reaches the hypothetical value (0 for a difference); the "
-            "column after it is the smallest gamma at which the interval of the bound reaches the value, which is 1.00 "
-            "if the interval of the estimate already contains it."
-        )
-        notes = [f"gamma: {_GAMMA} {bounds}", self.sentence()]
+        notes = [
+            f"gamma: {_GAMMA} The bounds are the lowest and the highest value that all shown battles together can "
+            f"have. The tipping gamma is the smallest at which the bound reaches the hypothetical value (0 for a "
+            f"difference), and then its interval, which is 1.00 if the interval of the estimate already contains it.",
+            self.sentence(),
+        ]
         if not self.is_sharp:
-            notes.append(
-                "The bounds hold to first order: the derivative of the functional at the estimated preferences says "
-                "whether a pair takes its largest or its smallest possible share. Votes that reach these bounds exist. "
-                "Because the functional is not linear, other votes may lie slightly beyond the bounds."
-            )
+            notes.append("The bounds hold to first order: as the functional is not linear, some votes may lie beyond.")
         if self.is_chosen_by_data:
-            notes.append(
-                "The contrasts are neighbours on the leaderboard, which the data have chosen. Their intervals have the "
-                "critical value for all pairs of models."
-            )
+            notes.append("Contrasts are neighbours on the leaderboard; intervals have the critical value of all pairs.")
         notes.append(self._shown_battles())
         return Summary("Sensitivity to Who Votes", header, columns, tuple(rows), tuple(notes), "contrast")
 
@@ -155,29 +143,14 @@ class SensitivityResults(TitledTable):
             return f"{counted(self.n_unvoted, 'battle')} of {self.n_shown:,} that were shown ({share}) got no vote."
         return (
             "The data have no shown battles without a vote (rows with two models and a missing winner). Every pair of "
-            "every prompt therefore counts as shown, and every pair without a vote as one on which people refrained "
-            "from voting, so that the bounds are wide. Keep the battles without a vote in the data for narrower bounds."
+            "every prompt therefore counts as shown, so that the bounds are wide."
         )
 
-    def page_section(self) -> tuple[str, tuple[str, ...]]:
-        """Return title and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
-        (gamma, limits, tips, digits), lines = self._at_middle_gamma(), []
-        for name, estimate, (lower, upper, *_), (sign, interval) in zip(
-            self.hypothesis.labels, self.estimate, limits, tips, strict=True
-        ):
-            decided = (
-                f"Decided up to gamma = {gamma_text(interval)}. Its lower or upper bound changes the sign at "
-                f"{gamma_text(sign)}."
-            )
-            lines.append(
-                f"{name}: {estimate:.{digits}f}, between {lower:.{digits}f} and {upper:.{digits}f} if gamma = "
-                f"{gamma:g}. {decided if interval > 1 else 'Not decided for any gamma.'}"
-            )
-        assumed = (
-            "The scores assume that votes that were not cast are like those that were. Suppose that they are not: "
-        )
-        about = f"{assumed}{_GAMMA} {self._shown_battles()}"
-        return "If those who vote differ from those who do not", (about, self.sentence(), *lines)
+    def page_section(self) -> tuple[str, str, Summary, str]:
+        """Return title, table and note of the section in a page, which has no picture."""
+        assumed = "The scores assume that votes not cast are like those cast. Suppose that they are not:"
+        text = f"{assumed} {_GAMMA} {self._shown_battles()} {self.sentence()}"
+        return "If those who vote differ from those who do not", "", replace(self.summary(), notes=()), text
 
 
 def gamma_text(gamma: float) -> str:
@@ -195,9 +168,8 @@ class ScoreBounds(TitledTable):
     ----------
     result_frame : DataFrame
         A row per contrast: ``hypothesis lower upper conf_lower conf_upper``. ``lower`` counts every missing score as
-        the worst for the contrast, ``upper`` as the best; the interval has the standard errors of both bounds.
-        ``tipping`` is by how much less the models would have to differ than predicted, on clusters (tasks) on which
-        they were never run, for the interval of the fit to contain zero; NaN where it does, or where nothing is so.
+        the worst for the contrast, ``upper`` as the best. ``tipping`` is by how much less the models would have to
+        differ than predicted, on clusters on which they were never run, for the interval to contain zero.
     score_range : tuple of float
         The smallest and the largest score that a missing score may have.
     n_missing : int
@@ -269,9 +241,8 @@ def analyse_sensitivity(
     evaluation = BoundEvaluation.of(state, contrasts.matrix, critical)
     if not evaluation.battles.n_unvoted:
         warn(
-            "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity "
-            "counts every pair without a vote as one on which people refrained from voting, so that the bounds are "
-            "wide; keep the battles without a vote in the data",
+            "the data have no shown battles without a vote (rows with two models and a missing winner): every pair "
+            "counts as shown, so that the bounds are wide; keep the battles without a vote in the data",
             kind=IntervalWarning,
         )
     bounds = extend_to_tipping_points(

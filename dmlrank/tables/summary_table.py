@@ -194,8 +194,7 @@ class Summary:
     title : str
         Stands above the table.
     header : tuple of tuple of str
-        Lines above the table, each with two pairs of label and value (four texts) or one pair (two texts), whose value
-        may be a long sentence. May be empty.
+        Lines above the table, each with two pairs of label and value, or one, whose value may be a sentence.
     columns : tuple of (str, int)
         Head and span of every column after the first one: the span is the number of columns that share the head.
     rows : tuple of tuple of str
@@ -203,7 +202,7 @@ class Summary:
     notes : tuple of str
         Sentences below the table.
     row_head : str
-        Head of the first column; text and HTML show it only if the first column does not hold the rows' names.
+        Head of the first column, shown where this does not hold the rows' names.
     name_place : int
         The column that holds the rows' names. The columns up to this one are repeated where a table is divided.
     text_columns : tuple of int
@@ -259,8 +258,7 @@ class Summary:
         Parameters
         ----------
         width : int, optional
-            Largest width in characters. Columns that do not fit follow in further panels below. None: as wide as the
-            columns are together.
+            Largest width in characters; columns that do not fit follow in further panels below.
         """
         rows = [tuple(isolated(cell) for cell in row) for row in self.rows]
         # A column is as wide as its widest cell, or as its part of the head.
@@ -362,8 +360,7 @@ class Summary:
     def as_csv(self) -> str:
         """Return the rows of the table as CSV, with the heads in the first line.
 
-        Where a name, or a line of a name, begins like a formula of a spreadsheet (``=``, ``+``, ``-`` or ``@``), an
-        apostrophe is put before it.
+        An apostrophe stands before names that begin like a formula of a spreadsheet (``=``, ``+``, ``-`` or ``@``).
         """
         out = io.StringIO(newline="")
         writer = csv.writer(out)
@@ -395,14 +392,10 @@ class Summary:
     def as_latex(self, *, longtable: bool | None = None, label: str | None = None) -> str:
         r"""Return the table as LaTeX; the document needs ``\usepackage{booktabs,longtable}``.
 
-        The table is set in small and is as wide as its columns are. Where that is wider than a line, show fewer models
-        or columns, or turn the page.
-
         Parameters
         ----------
         longtable : bool, optional
-            Whether the table may break over pages, with its heads repeated. None: only if it has more than 40 rows. A
-            ``longtable`` cannot stand in a document of two columns.
+            Whether the table may break over pages, with its heads repeated. None: only if it has more than 40 rows.
         label : str, optional
             Name for ``\ref``, such as ``"tab:scores"``.
         """

@@ -374,7 +374,7 @@ def test_commas_that_may_be_decimal_or_thousands_are_named(cells, tmp_path, caps
     first, second = cells.split(";")
     path.write_text(f"prompt;model;score\n1;a;{first}\n1;b;{second}\n2;a;{second}\n2;b;{first}\n", encoding="utf-8")
     assert main(["fit", "score ~ 1 | model", str(path), "--context", "prompt"]) == 1
-    assert "may be a number with a decimal comma, or thousands" in capsys.readouterr().err
+    assert "may have a decimal comma, or thousands" in capsys.readouterr().err
 
 
 def test_comparisons_of_scores_say_where_a_model_has_none(tmp_path, run, table):
@@ -420,7 +420,7 @@ def test_the_workflow_of_the_page_runs_and_its_exit_codes_are_the_decisions(lead
     table = table_of_releases(400, lead, np.random.default_rng(0))
     table.assign(model=table["model"].map(names)).to_csv(tmp_path / "scores.csv", index=False)
     # The commands of the page, and one that stands for GitHub's, which a fork's token does not let write.
-    programs = {"dmlrank": f'exec "{sys.executable}" -m dmlrank.cli "$@"', "gh": 'echo "$@" >> posted; exit 1'}
+    programs = {"dmlrank": f'exec "{sys.executable}" -m dmlrank.cli.main "$@"', "gh": 'echo "$@" >> posted; exit 1'}
     for name, line in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)
