@@ -238,10 +238,7 @@ class DaskWorkers:
                     self._wait_for_a_worker()
             return pending.result()
         except distributed.KilledWorker as error:
-            raise ExecutorError(
-                f"a task has ended {_ATTEMPTS + 1} workers: {error}; often no memory is left: use fewer threads for "
-                f"each worker"
-            ) from error
+            raise ExecutorError(f"a task has ended {_ATTEMPTS + 1} workers: {error}; often memory is short") from error
         except CancelledError as error:
             raise WorkersLostError(repr(error)) from error
 
@@ -267,8 +264,7 @@ def workers_of(executor: object) -> ExecutorWorkers | DaskWorkers:
     if callable(getattr(executor, "submit", None)) and not isinstance(executor, type):
         return ExecutorWorkers(executor)
     raise OptionTypeError(
-        f"executor={shown(executor)} is not allowed; allowed: a concurrent.futures.Executor or a "
-        f"dask.distributed.Client"
+        f"executor={shown(executor)}; allowed: a concurrent.futures.Executor or a dask.distributed.Client"
     )
 
 
@@ -300,10 +296,7 @@ def results_of_tasks(
         except WorkersLostError as error:
             n_lost, workers.kept = n_lost + 1, None
             if n_lost > _ATTEMPTS:
-                raise ExecutorError(
-                    f"workers were lost {n_lost} times with the data of their tasks ({error}); use fewer, or more "
-                    f"memory"
-                ) from error
+                raise ExecutorError(f"workers were lost {n_lost} times with their data ({error}); use fewer") from error
         finally:
             for pending in waiting:
                 with suppress(Exception):

@@ -57,10 +57,7 @@ class ParquetFiles:
                 first, types = path, of_file
             for name in sorted(set(types) ^ set(of_file)):
                 lacking, having = (first, path) if name in of_file else (path, first)
-                raise DataError(
-                    f"the file {lacking} has no column {name!r}, which {having} has; all files need the same columns: "
-                    f"write the column to all, or leave the file out"
-                )
+                raise DataError(f"the file {lacking} has no column {name!r}, which {having} has; write it to all files")
             for name, kind in types.items():
                 # A column without any value has the type null in a file; its type is then that of another file.
                 if str(kind) == "null":
@@ -199,14 +196,10 @@ def _paths(location: str) -> list[str]:
     paths = _matching(location)
     if not paths:
         raise DataError(
-            f"there is no parquet file at {location!r}; allowed: a directory of these, a pattern such as "
-            f"'votes/*.parquet', one file"
+            f"there is no parquet file at {location!r}; allowed: a file, a directory, or a pattern of names"
         )
     if os.path.isfile(location) and not location.endswith((".parquet", ".pq")):
-        raise FrameTypeError(
-            f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: pass a frame, such as "
-            f"that of pandas.read_csv"
-        )
+        raise FrameTypeError(f"data is the path {location!r}; of files, only *.parquet are read: pass a frame")
     return paths
 
 

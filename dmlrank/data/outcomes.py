@@ -188,9 +188,8 @@ def read_labels(
             hint = "; divide percentages by 100" if 10 < high <= 100 and low >= 0 else ""
             hint = "; where they go from -1 to 1, (p + 1) / 2 is a preference" if -1 <= low < 0 and high <= 1 else hint
             raise OutcomeError(
-                f"the outcome {column.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): numbers "
-                f"other than 0 and 1 are preferences for the item shown first, which lie in [0, 1]{hint}; "
-                f"categories={{number: meaning}} says what labels mean"
+                f"the outcome {column.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): "
+                f"preferences lie in [0, 1]{hint}; categories={{number: meaning}} says what labels mean"
             )
         p = np.clip(p, 0.0, 1.0)
         read_as = ((f"{first}", "first"), (f"{second}", "second"))
@@ -248,8 +247,8 @@ def read_probabilities(
         finding = "has a negative one" if p[row].min() < -_ROUNDING else f"sums to {p[row].sum():g}"
         values = ", ".join(f"{name} = {value:g}" for name, value in zip(names, p[row], strict=True))
         raise OutcomeError(
-            f"row {table.index[row]} {finding}: {values} ({int(is_wrong.sum())} such rows); probabilities must not be "
-            f"negative and must sum to one in every row"
+            f"row {table.index[row]} {finding}: {values} ({int(is_wrong.sum())} such rows); probabilities sum to one, "
+            f"each at least 0"
         )
     p = np.maximum(p, 0.0)
     # Rows sum to one exactly.
@@ -300,8 +299,8 @@ def _column_meanings(
     for name, worth in user_meanings.items():
         if isinstance(worth, float):
             raise OptionError(
-                f"categories gives {name!r} the worth {worth:g}; several columns left of ~ hold probabilities of "
-                f"categories, and each means one of {listed(MEANINGS)}"
+                f"categories gives {name!r} the worth {worth:g}; a column of probabilities means one of "
+                f"{listed(MEANINGS)}"
             )
     of_items: dict[Hashable, str] = {
         _word_of_column(item): meaning for item, meaning in zip(items, MEANINGS, strict=False)
@@ -317,9 +316,8 @@ def _column_meanings(
     if unknown:
         words = [f"p_{word}" for word in _MEANING_OF_WORD]
         raise OutcomeError(
-            f"the columns {listed(unknown)} left of ~ stand for no known category{nearest(unknown[0], words)} (known: "
-            f"p_a, p_b, p_tie, p_both_good, p_both_bad, ...); say what they hold with {_categories_template(unknown)}, "
-            f"each meaning one of {listed(MEANINGS)}"
+            f"the columns {listed(unknown)} left of ~ stand for no known category{nearest(unknown[0], words)}; say "
+            f"what they hold with {_categories_template(unknown)}, each meaning one of {listed(MEANINGS)}"
         )
     columns_of = {meaning: [name for name in names if meanings[name] == meaning] for meaning in meanings.values()}
     for win in MEANINGS[:2]:
@@ -389,9 +387,8 @@ def require_mirrored_worths(categories: Categories | None) -> None:
     for label, worth in grades.items():
         if np.abs(worths - (1 - worth)).min() > _ROUNDING:
             raise OptionError(
-                f"categories gives {label!r} the worth {worth:g} for the model shown first, and no label the worth "
-                f"{1 - worth:g}; where display orders are joined, worths mirror each other: change them, or pass "
-                f"position_bias=True"
+                f"categories gives {label!r} the worth {worth:g}, and no label the worth {1 - worth:g}, its mirror "
+                f"where display orders are joined: change them, or pass position_bias=True"
             )
 
 
@@ -539,8 +536,7 @@ class CategoryWeights:
             raise OptionError(f"category weights are {self.first} and {self.second}; allowed: numbers in [0, 1]")
         if np.ptp(np.subtract(self.first, self.second)) < _ROUNDING_OF_WEIGHTS:
             raise OptionError(
-                f"category weights are {self.first} and {self.second}, whose difference is the same in every category, "
-                f"so that they cannot tell which item won"
+                f"category weights {self.first} and {self.second} differ by the same number in every category"
             )
 
     @classmethod
@@ -696,10 +692,7 @@ class CategoryWeights:
         """Return the sums over categories of ``mu`` with each of r rows of weights, one row each."""
         has_shape = mu.ndim == 2 or (mu.ndim == 4 and mu.shape[1] == mu.shape[2])
         if not has_shape or mu.shape[-1] != self.n_categories:
-            raise NuisanceError(
-                f"probabilities have shape {mu.shape}; allowed for these category weights: (contexts, K, K, "
-                f"{self.n_categories})"
-            )
+            raise NuisanceError(f"probabilities have shape {mu.shape}; allowed: (contexts, K, K, {self.n_categories})")
         if mu.ndim == 2:
             return np.stack([mu @ np.asarray(row) for row in np.asarray(rows, dtype=np.float64)])
         # One product over all pairs of all contexts keeps every result contiguous and reads mu once.

@@ -151,9 +151,8 @@ def pairs_from_rankings(
     n_missing = int(np.isnan(ranks).sum())
     if n_missing:
         raise MissingDataError(
-            f"column {rank!r} has {n_missing} missing ranks: how good answers are then decides which pairs are "
-            f"compared. Leave out rows of models that were not ranked; models that share the last place have the same "
-            f"rank"
+            f"column {rank!r} has {n_missing} missing ranks; leave out rows of models that were not ranked, and give "
+            f"models that share the last place the same rank"
         )
     if ranks.min() < 1:
         raise DataError(
@@ -170,9 +169,9 @@ def pairs_from_rankings(
         has_tied_losers = np.nanmax(losers, axis=1) == np.nanmin(losers, axis=1)
         if (has_one_winner & has_tied_losers).all():
             raise DataError(
-                f"column {rank!r} ranks one answer first and ties all others, in each of {len(rankings)} rankings: "
-                f"this is 'best of K', of which no comparison can be derived. If annotators did find the others equal, "
-                f"pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
+                f"column {rank!r} ranks one answer first and ties all others in {len(rankings)} rankings, 'best of K', "
+                f"from which no comparison follows. If the others were equal, use pairs_from_scores(..., "
+                f"lower_is_better=True)"
             )
     return replace(derived, kind="ranks", lower_wins=True)
 
@@ -369,10 +368,7 @@ def _derive(
 def require_comparison(derived: DerivedPairs) -> None:
     """Raise where no two models have a number on the same prompt."""
     if not derived.has_comparison.any():
-        raise DataError(
-            f"no two models have a {derived.number!r} on one prompt ({len(derived.values)} prompts, "
-            f"{len(derived.models)} models)"
-        )
+        raise DataError(f"no two models have a {derived.number!r} on one of {len(derived.values)} prompts")
 
 
 def _refuse_repeats(
@@ -388,6 +384,5 @@ def _refuse_repeats(
         row, n_rows = table.iloc[first], int((codes == codes.iloc[first]).all(axis=1).sum())
         raise DataError(
             f"{', '.join(f'{name} {name_of(row[name])!r}' for name in names)} has {n_rows} rows; one is allowed. Drop "
-            f"duplicates, or name all columns that identify a prompt, a run (run= of a fit to 'score ~ 1 | {model}') "
-            f"or a grader (in prompt= or annotator=)"
+            f"duplicates, or name all columns that identify a prompt, a run (run= of a fit) or a grader (annotator=)"
         )

@@ -362,9 +362,8 @@ def require_effective_clusters(clusters: Clusters) -> None:
         if effective > 1 and round(effective) < FEWEST_EFFECTIVE:
             largest = np.bincount(cluster).max() / len(cluster)
             raise DataError(
-                f"the clusters of {name!r} count as {effective:.1f} of one size, because the largest has "
-                f"{100 * largest:.0f} % of all, and standard errors need {FEWEST_EFFECTIVE}; give another column as "
-                f"groups, or leave cov_type out"
+                f"the clusters of {name!r} count as {effective:.1f} of one size ({100 * largest:.0f} % are in one), "
+                f"and standard errors need {FEWEST_EFFECTIVE}; give another column as groups"
             )
 
 
@@ -399,8 +398,8 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         raise DataError(
-            f"weights: the weight of context {data.context_ids[i]!r} is {values[i]} ({int(wrong.sum())} such "
-            f"contexts); weights are finite numbers of at least 0"
+            f"weights: context {data.context_ids[i]!r} has {values[i]} ({int(wrong.sum())} such contexts); allowed: 0 "
+            f"or more"
         )
     if not values.any():
         raise DataError("weights are zero in every context; at least two contexts need a positive weight")
@@ -411,8 +410,7 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     if n_effective < _FEWEST_PROMPTS:
         raise DataError(
             f"weights: the largest is {values.max() / values.sum():.3g} of their sum, so that {len(values):,} prompts "
-            f"count as {n_effective:.2g}; a standard error needs {_FEWEST_PROMPTS}: replace the largest by an upper "
-            f"limit"
+            f"count as {n_effective:.2g}, and not as {_FEWEST_PROMPTS}: set an upper limit"
         )
     return values / values.mean()
 

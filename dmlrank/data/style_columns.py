@@ -126,10 +126,7 @@ def _answer_columns(answers: str | Sequence[str], available: Sequence[str]) -> t
     if isinstance(answers, str):
         return (answers,)
     if not isinstance(answers, list | tuple) or len(answers) != 2 or not all(isinstance(name, str) for name in answers):
-        raise OptionTypeError(
-            f"answers={answers!r} is not allowed: name two columns, as in answers=('answer_a', 'answer_b'), or the "
-            f"column with counts, as in answers='conv_metadata'"
-        )
+        raise OptionTypeError(f"answers={answers!r} is not allowed: name two columns of answers, or one of counts")
     is_default = tuple(answers) == ("answer_a", "answer_b")
     if is_default and _METADATA in available and not set(answers) <= set(available):
         return (_METADATA,)
@@ -169,8 +166,8 @@ def turn_texts(conversation: object, role: str) -> list[str]:
         parts: list[Any] = [part.get("text") if isinstance(part, Mapping) else part for part in cells]
         if not isinstance(turn, Mapping) or not all(part is None or isinstance(part, str) for part in parts):
             raise DataError(
-                f"an answer is {str(conversation)[:80]!r} ({type(conversation).__name__}); it must be a text, or a "
-                f"list of turns {{'role': ..., 'content': ...}}"
+                f"an answer is {str(conversation)[:80]!r}; it must be a text, or a list of turns {{'role': ..., "
+                f"'content': ...}}"
             )
         if turn.get("role", "assistant") == role:
             texts.append("\n".join(part for part in parts if part is not None))

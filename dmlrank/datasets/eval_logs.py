@@ -107,10 +107,7 @@ class _Table:
         name, about = self.once(f"{task}/{identifier}"), (task, identifier)
         known = self._prompts.setdefault(name, about)
         if known != about:
-            raise DataError(
-                f"two prompts have the name {name!r}: {known[1]!r} of task {known[0]!r} and {identifier!r} of task "
-                f"{task!r}; read the tasks one by one"
-            )
+            raise DataError(f"two prompts have the name {name!r}, {known!r} and {about!r}; read the tasks one by one")
         return name
 
     def agree(self, option: str, task: str, chosen: str, file: Path) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import array_of_numbers, check_type
+from .._utils.argument_checks import array_of_numbers, check_type, must_be
 from ..data.arrays import BoolArray
 from ..data.graph import Graph
 from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
@@ -188,27 +188,19 @@ class Functional(ABC):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        for name, kind, example in (
-            ("weights", CategoryWeights, "CategoryWeights.half(3)"),
-            ("graph", Graph, "Graph.of([(0, 1)], n_items=2)"),
-        ):
-            check_type(f"{self.name}: {name}", getattr(self, name), kind | None, f"None, or for example {example}")
+        check_type(f"{self.name}: weights", self.weights, CategoryWeights | None, "CategoryWeights.half(3), or None")
+        check_type(f"{self.name}: graph", self.graph, Graph | None, "Graph.of([(0, 1)], n_items=2), or None")
         if self.apart is not None:
-            apart = np.asarray(self.apart)
-            if apart.dtype != bool or apart.ndim != 1:
-                raise OptionError(f"{self.name}: apart is {self.apart!r}; allowed: True or False for each item")
-            object.__setattr__(self, "apart", apart)
+            object.__setattr__(self, "apart", np.asarray(self.apart))
+            must_be(lambda apart: apart.dtype == bool and apart.ndim == 1, "a truth value for each item")(
+                "apart", self.apart
+            )
         if self.takes_edge_weights and self.edge_weights is not None:
             numbers = array_of_numbers(self.edge_weights, 2)
-            if (
-                numbers is None
-                or numbers.shape[0] != numbers.shape[1]
-                or not ((numbers >= 0) & (numbers < np.inf)).all()
-                or not np.allclose(numbers, numbers.T)
-            ):
+            is_matrix = numbers is not None and numbers.shape == numbers.T.shape and np.isfinite(numbers).all()
+            if numbers is None or not is_matrix or numbers.min() < 0 or not np.allclose(numbers, numbers.T):
                 raise OptionError(
-                    f"edge_weights={shown(self.edge_weights)} is not allowed; allowed: a symmetric matrix of numbers "
-                    f"of at least 0"
+                    f"edge_weights={shown(self.edge_weights)}; allowed: a symmetric matrix of numbers of at least 0"
                 )
             matrix = (numbers + numbers.T) / 2
             matrix.setflags(write=False)

@@ -224,8 +224,7 @@ class BradleyTerry(Functional):
                 if preference.ndim == 3:
                     where = f"item {place[1]} (first) over item {place[2]} (second) in context {place[0]}"
                 raise NuisanceError(
-                    f"the preference of {where} is {preference[tuple(place)]:g}, whose log-odds are infinite; give mu "
-                    f"a floor above 0"
+                    f"the preference of {where} is {preference[tuple(place)]:g}; give mu a floor above 0"
                 )
         return preferences
 

@@ -171,8 +171,7 @@ def examine(functional: Functional, n_items: int) -> None:
     if looks_at(functional, off):
         raise GraphError(
             f"functional {functional.label!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
-            f"{n_items * (n_items - 1) // 2}); let it use compared pairs only (res.graph.edges), or compare more with "
-            f"pairs=Pairs(min_labels=...)"
+            f"{n_items * (n_items - 1) // 2}); let it use compared pairs only, res.graph.edges"
         )
     _check_smooth(functional, uniform, draws)
     _check_claims(functional, draws)
@@ -309,16 +308,14 @@ def _check_claims(functional: Functional, draws: FloatArray) -> None:
     basis, names = functional.gauge(n_items).basis, functional.names([f"model_{place}" for place in range(n_items)])
     if basis.shape[1] != len(names):
         raise OptionError(
-            f"functional {title!r} is said to fix combinations with {basis.shape[1]} coefficients; allowed: "
-            f"{len(names)}, one for each score"
+            f"functional {title!r} is said to fix {basis.shape[1]} scores; allowed: coefficients of {len(names)}"
         )
     for row in basis / np.abs(basis).max(axis=1, keepdims=True, initial=1e-300):
         constant = values @ row
         if np.ptp(constant) > _tolerance(values):
             raise OptionError(
                 f"functional {title!r} is said to fix {terms_of(row, names)}, which is {constant.min():.6g} and "
-                f"{constant.max():.6g} at two arrays of probabilities; correct it or leave it out (fixed= of Custom, "
-                f"gauge() of a class)"
+                f"{constant.max():.6g} at two arrays of probabilities"
             )
     delta = draws[::-1] - draws
     with failing_as(OptionError, f"the derivative of functional {title!r}"):

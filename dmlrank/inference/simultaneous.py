@@ -314,10 +314,7 @@ class AllLooks:
     def adjustment(self, method: str) -> str:
         """Return the adjustment of p-values that stands for ``method``."""
         if method == "fdr_bh":
-            raise OptionError(
-                "method='fdr_bh' of a sequential view: the method holds at one look, not at all; use 'max-t', "
-                "'step-down' or 'none'"
-            )
+            raise OptionError("method='fdr_bh' holds at one look, not at all; use 'max-t', 'step-down' or 'none'")
         return {"max-t": "bonferroni", "step-down": "holm"}.get(method, method)
 
     def adjust(

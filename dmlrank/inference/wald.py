@@ -111,10 +111,7 @@ def read_alternative(side: str, delta: float) -> Alternative:
     if margin is None or not np.isfinite(margin):
         raise OptionTypeError(f"delta is {shown(delta)}; give a finite number, in the unit of the scores")
     if side in ("noninferiority", "equivalence") and not margin > 0:
-        raise OptionError(
-            f"side={side!r} needs a margin above zero, and delta is {shown(delta)}; give the smallest difference that "
-            f"matters, in the unit of the scores"
-        )
+        raise OptionError(f"side={side!r} needs a margin above zero, and delta is {shown(delta)}")
     return Alternative(side, margin)
 
 
@@ -308,10 +305,7 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis, n_units: 
     fixed = left_vectors[:, rank:].T
     misfit = fixed @ (matrix @ estimates.estimate - value)
     if len(misfit) and np.abs(misfit).max() > 1e-8 * max(1.0, np.abs(value).max()):
-        raise HypothesisError(
-            f"the equations about {about} contradict what the functional fixes: {estimates.reason}. Change the "
-            f"hypothetical values, or leave one equation out"
-        )
+        raise HypothesisError(f"the equations about {about} contradict what the functional fixes: {estimates.reason}")
     free = left_vectors[:, :rank].T
     restrictions, values = free @ matrix, free @ value
     spectrum, axes = np.linalg.eigh(restrictions @ covariance.matrix @ restrictions.T)

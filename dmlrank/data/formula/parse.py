@@ -133,8 +133,7 @@ def parse_formula(formula: str) -> Formula:
         )
     if len(items) == 1 and len(outcomes) > 1:
         raise FormulaError(
-            f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)}: "
-            f"{SHAPE_OF_SCORES!r} (dml_rank takes several as criteria)"
+            f"{formula!r}: {len(outcomes)} columns of scores; one stands left of ~ here: {SHAPE_OF_SCORES!r}"
         )
     if len(items) == 1 and not tilde:
         raise FormulaError(f"{formula!r}: no column of scores stands left of ~: {SHAPE_OF_SCORES!r}")
@@ -181,8 +180,7 @@ def terms_of(features: str) -> tuple[Term, ...]:
         tree = patsy_tree("~ " + _with_brackets(features))
         if _count_terms(tree) > _MOST_TERMS:
             raise FormulaError(
-                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms; write the products that "
-                f"you need with :"
+                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms; write some with :"
             )
         return tuple(ModelDesc.from_formula(tree).rhs_termlist)
     except RecursionError:
