@@ -115,8 +115,9 @@ class CodedColumn:
         place, distinct = pd.factorize(levels)
         return CodedColumn(np.append(place, -1)[self.codes], np.asarray(distinct, dtype=object)), set(plain)
 
-    def places(self, place_of: Mapping[str, int]) -> IntArray:
-        """Return the integer that ``place_of`` gives to each cell's name, (rows,); -1 for a missing cell or name."""
+    def places(self, names: Sequence[str]) -> IntArray:
+        """Return the place of each cell's name among ``names``, (rows,); -1 for a missing cell or another name."""
+        place_of = {name: place for place, name in enumerate(names)}
         return np.array([*(place_of.get(name_of(level), -1) for level in self.levels), -1], dtype=np.intp)[self.codes]
 
 
@@ -204,10 +205,7 @@ def beside(ours: Iterable[object], theirs: Iterable[object]) -> str:
     whole = [{name_of(one).removesuffix(".0") for one in side} for side in sides]
     if whole[0].isdisjoint(whole[1]):
         return f" (such as {shown_ids})"
-    return (
-        f" (such as {shown_ids}: a missing value has made decimals of whole numbers; convert the column, in pandas "
-        f".astype('Int64').astype(str), or read both as text, dtype=str)"
-    )
+    return f" (such as {shown_ids}: a missing value has made decimals of whole numbers; read both as text, dtype=str)"
 
 
 def _check_whole_names_are_compared(column: pd.Series) -> None:

@@ -247,8 +247,7 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
         return rows, ()
     formula, sentences = rows.formula, []
     names = sorted({name_of(level) for item in (formula.first, formula.second) for level in rows.roles[item].levels})
-    place_of = {name: place for place, name in enumerate(names)}
-    first, second = (rows.roles[item].places(place_of) for item in (formula.first, formula.second))
+    first, second = (rows.roles[item].places(names) for item in (formula.first, formula.second))
     is_same, is_vote = (first == second) & (first >= 0), rows.labelled & (first >= 0) & (second >= 0)
     # A fit leaves a few such rows out with a warning.
     refused = {"same": is_same} if rows.number(is_same) > MOST_OF_ALL * rows.number(first == first) else {}

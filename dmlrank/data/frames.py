@@ -64,8 +64,7 @@ class ParquetFiles:
                     types[name] = of_file[name]
                 elif kind != of_file[name] and str(of_file[name]) != "null":
                     raise DataError(
-                        f"column {name!r} is {kind} in {first} and {of_file[name]} in {path}; write the files again "
-                        f"with one type"
+                        f"column {name!r} is {kind} in {first} and {of_file[name]} in {path}; write one type"
                     )
             if n_of_file:
                 paths_with_rows.append(path)
@@ -147,8 +146,7 @@ def array_in_file(shape: tuple[int, int]) -> NDArray[np.float32]:
             return np.memmap(file, np.float32, "r+" if os.fstat(file.fileno()).st_size else "w+", shape=shape)
     except OSError as error:
         raise StorageError(
-            f"a temporary file of {4e-9 * shape[0] * shape[1]:.2g} GB cannot be written to {folder}: "
-            f"{error.strerror or error}; choose another folder with the environment variable TMPDIR"
+            f"{4e-9 * shape[0] * shape[1]:.2g} GB cannot be written to {folder}: {error}; set TMPDIR to another folder"
         ) from error
 
 

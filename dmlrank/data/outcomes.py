@@ -205,7 +205,7 @@ def read_labels(
     # A label that is the name of the winning model means the side on which that model was shown.
     is_model = np.array([meaning is None for meaning in meanings], dtype=bool)[winner.codes]
     if is_model.any():
-        winning_item = winner.places({name: number for number, name in enumerate(pairs.names)})[is_model]
+        winning_item = winner.places(pairs.names)[is_model]
         first, second = pairs.first[is_model], pairs.second[is_model]
         is_third = (winning_item != first) & (winning_item != second)
         if is_third.any():
@@ -273,7 +273,7 @@ def unreadable_labels(
     is_unknown, is_model = (
         np.array([meaning == kind for meaning in meanings], dtype=bool)[winner.codes] for kind in (_UNKNOWN, None)
     )
-    winning_item = winner.places({name: place for place, name in enumerate(pairs.names)})
+    winning_item = winner.places(pairs.names)
     is_third = is_model & (winning_item != pairs.first) & (winning_item != pairs.second)
     return {"unknown": is_unknown, "third": is_third}
 
@@ -329,8 +329,7 @@ def _column_meanings(
     for meaning, columns in columns_of.items():
         if len(columns) > 1:
             raise OutcomeError(
-                f"the columns {listed(columns)} left of ~ stand for one category, {meaning!r}: leave the others out, "
-                f"or say what they hold with {_categories_template(columns)}"
+                f"the columns {listed(columns)} left of ~ stand for one category, {meaning!r}; set categories="
             )
     return list(meanings.values())
 
@@ -529,8 +528,7 @@ class CategoryWeights:
             object.__setattr__(self, item, tuple(numbers.tolist()))
         if len(self.first) != len(self.second) or len(self.first) < 2:
             raise OptionError(
-                f"category weights have {len(self.first)} and {len(self.second)} numbers; allowed: one per category "
-                f"for each item, and at least two categories"
+                f"category weights have {len(self.first)} and {len(self.second)} numbers; allowed: C each, C > 1"
             )
         if not all(0 <= weight <= 1 for weight in self.first + self.second):
             raise OptionError(f"category weights are {self.first} and {self.second}; allowed: numbers in [0, 1]")

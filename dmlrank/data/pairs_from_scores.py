@@ -151,8 +151,7 @@ def pairs_from_rankings(
     n_missing = int(np.isnan(ranks).sum())
     if n_missing:
         raise MissingDataError(
-            f"column {rank!r} has {n_missing} missing ranks; leave out rows of models that were not ranked, and give "
-            f"models that share the last place the same rank"
+            f"column {rank!r} has {n_missing} missing ranks; leave out rows of models that were not ranked"
         )
     if ranks.min() < 1:
         raise DataError(
@@ -274,10 +273,7 @@ def _check_size(values: FloatArray, name: str) -> None:
     elif 0 < spread < _LEAST_SPREAD * size:
         advice = "subtract one number from all of them, such as the smallest"
     if advice:
-        raise DataError(
-            f"column {name!r} holds numbers from {known.min():.6g} to {known.max():.6g}, whose variance is lost in "
-            f"rounding; {advice}"
-        )
+        raise DataError(f"column {name!r} has numbers from {known.min():.6g} to {known.max():.6g}; {advice}")
 
 
 def _numbers_of_cells(column: pd.Series, name: str, kind: str, model: pd.Series | None) -> pd.Series:

@@ -91,20 +91,16 @@ class PreferenceData:
 
     items: Names of the K items, in the order of every array.
     categories: Meanings of the C categories, in canonical order.
-    x (n, p): Features. They are in single precision if the user's features all were, and an ``np.memmap`` in single
-        precision if the data are parquet files or a Dask DataFrame.
+    x (n, p): Features, in single precision if the user's all were, or in a file (``np.memmap``).
     feature_map: Computes the features of further contexts.
     context_ids (n,): Identifiers in order of first appearance; tuples where several columns identify a context.
-    seed_order (n,): Position of each context among the sorted identifiers; without identifiers, its position among the
-        rows. Folds and other random steps go through the contexts in this order, so that shuffled rows give the same
-        results.
+    seed_order (n,): Position of each context among the sorted identifiers, or the rows, the order of random steps.
     vote_cell (v,): Cell of each vote.
     vote_y (v, C): Labels as rows that sum to one: one-hot labels, or probabilities.
     vote_row (v,): Row of each vote among the rows that are used.
     row_context, row_index (rows,): Context, and position in the caller's frame, of every row that is used.
     first_row (n,): First row of each context among the rows that are used.
-    columns: Columns of the frame for the rows that are used: columns of the formula except vectors, and all columns
-        that options name.
+    columns: Columns of the frame for the rows that are used, except vectors.
     n_rows, n_dropped: Rows of the caller's frames, and those that were dropped because values were missing.
     ordered: Whether display order matters, so that a pair shown in the reverse order is another pair.
     outcome_kind: What the outcome column or columns hold, or what the labels are derived from.
@@ -459,9 +455,8 @@ class ShownBattles:
 
 def read_shown_battles(data: PreferenceData, first: str, second: str) -> ShownBattles:
     """Return all rows that name two different ranked models, voted or not."""
-    place_of = {name: place for place, name in enumerate(data.items)}
     coded = (data.columns.coded(name).with_plain_names()[0] for name in (first, second))
-    left, right = (column.places(place_of) for column in coded)
+    left, right = (column.places(data.items) for column in coded)
     voted = np.zeros(len(data.row_context), dtype=bool)
     voted[data.vote_row] = True
     row = np.flatnonzero((left >= 0) & (right >= 0) & (left != right))

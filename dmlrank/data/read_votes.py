@@ -211,7 +211,6 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
         shared = replace(shared, was_warned_of=True)
     if rows.derived is None:
         items, formula = _items(rows), rows.formula
-        place_of = {name: place for place, name in enumerate(items)}
         if len(items) < 2:
             models = f"only one model in the data ({items[0]!r})" if items else "no model in the data"
             raise DataError(f"{models}; a ranking needs at least two")
@@ -220,7 +219,7 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
             raise DataError(
                 f"no row has a label: {formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs labels"
             )
-        first, second = (rows.roles[name].places(place_of)[vote_row] for name in formula.items)
+        first, second = (rows.roles[name].places(items)[vote_row] for name in formula.items)
         votes_of_rows = rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
         if formula.probabilities:
             outcomes = read_probabilities(votes_of_rows, options.categories, formula.items)
@@ -490,8 +489,7 @@ def _without_same(rows: Rows) -> Rows:
     if rows.derived is not None:
         return rows
     items, formula = _items(rows), rows.formula
-    place_of = {name: place for place, name in enumerate(items)}
-    first, second = (rows.roles[name].places(place_of) for name in (formula.first, formula.second))
+    first, second = (rows.roles[name].places(items) for name in (formula.first, formula.second))
     is_same = (first == second) & (first >= 0)
     of_same = None if rows.copies is None else rows.copies[is_same]
     count, n_all = np.bincount(first[is_same], of_same, len(items)), rows.number(first >= -1)

@@ -75,8 +75,7 @@ class BradleyTerry(Functional):
         super().__post_init__()
         if self.weights is not None and min(np.ptp(self.weights.first), np.ptp(self.weights.second)) < 1e-12:
             raise OptionError(
-                f"bt got the category weights {self.weights.first} and {self.weights.second}; allowed: weights of each "
-                f"item that differ between categories, because bt takes log-odds of preferences"
+                f"bt got the category weights {self.weights}; allowed: weights that differ between categories"
             )
 
     def neutral(self, n_items: int) -> float | None:

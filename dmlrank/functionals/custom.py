@@ -41,13 +41,11 @@ class Custom(Functional):
     ----------
     function : callable
         Takes ``mu``, (n, K, K, C): category probabilities with j first and k second in ``[:, j, k]``, zero where
-        j = k, items and categories in the order of ``res.models`` and ``res.diagnostics.categories`` of a result.
-        Returns (n, d), or (n,) for one number. The result of a context has to depend on that context alone and has to
-        be differentiable in mu: a function with a jump, such as a share above a threshold, or with a kink, such as a
-        minimum over models, is refused.
+        j = k, in the order of ``res.models`` and ``res.diagnostics.categories``. Returns (n, d), or (n,) for one
+        number. A context's result depends on that context alone and is differentiable in mu: jumps (a share above a
+        threshold) and kinks (a minimum over models) are refused.
     outputs : str or sequence of str, optional
-        Names of the d numbers. Without names and with d = K, the numbers are the scores of the models. Otherwise a
-        result has the names in place of models, and no ranks.
+        Names of the d numbers, which then stand in place of models; without names and with d = K, scores of the models.
     directional : callable, optional
         Analytic derivative ``(mu, delta) -> (n, d)``, which is compared with differences before it is used.
     fixed : array_like, (g, d), optional
@@ -278,8 +276,8 @@ def _check_smooth(functional: Functional, uniform: FloatArray, draws: FloatArray
         if bends[-1] > 100 * max(bends[0], slope):
             kind, hint = "jump", "a step such as 'share above 0.6' is smooth"
         raise OptionError(
-            f"functional {functional.label!r} is not differentiable: it has a {kind}, where no estimate is normally "
-            f"distributed; {hint} as Dominance(tau=0.6, sharpness=20)"
+            f"functional {functional.label!r} is not differentiable, with a {kind}; {hint} as Dominance(tau=0.6, "
+            f"sharpness=20)"
         )
 
 

@@ -508,8 +508,8 @@ def _count_clusters(groups: list[NDArray[np.intp]], *, of_votes: bool = False) -
         elif len(groups) == 1:
             hint = "; so few clusters say next to nothing of how much they vary"
         warn(
-            f"there are only {min(counts)} clusters, and with {FEW_CLUSTERS} clusters or fewer standard errors are "
-            f"too small on average{hint}",
+            f"there are only {min(counts)} clusters, and with {FEW_CLUSTERS} or fewer standard errors are too "
+            f"small{hint}",
             kind=IntervalWarning,
         )
     return counts

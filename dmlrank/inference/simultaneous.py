@@ -223,10 +223,7 @@ class MaxT:
     def _require_max_t(self, method: str, allowed: Sequence[str]) -> None:
         """Raise where a bootstrap has nothing to say about a method."""
         if self.bootstrap is not None and method not in allowed:
-            raise OptionError(
-                f"method={method!r} of a bootstrap view, which draws the largest t statistic: use "
-                f"method={' or '.join(map(repr, allowed))}, or the result that bootstrap() was called on"
-            )
+            raise OptionError(f"method={method!r} of a bootstrap view; use method={' or '.join(map(repr, allowed))}")
 
     @one_thread()
     def adjust(

@@ -414,8 +414,8 @@ def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> N
     if missing.any() and not keep_missing:
         columns = listed(np.array(names)[np.isnan(x).any(axis=0)])
         raise MissingDataError(
-            f"the features {columns} are NaN in {int(missing.sum())} contexts although their columns are not missing; "
-            f"pass missing='drop' to leave these out, or missing='keep'"
+            f"the features {columns} are NaN in {int(missing.sum())} contexts; pass missing='drop' to leave these out, "
+            f"or 'keep'"
         )
     return missing
 

@@ -128,8 +128,7 @@ def parse_formula(formula: str) -> Formula:
     items = [_column_name(part, formula, rule) for part in _summands(tokens[bar + 1 :])]
     if len(items) > 2:
         raise FormulaError(
-            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); allowed: two, as in {SHAPE!r}, or "
-            f"one in a table of scores: {SHAPE_OF_SCORES!r}"
+            f"{formula!r}: {len(items)} item columns after |; allowed: {SHAPE!r}, or {SHAPE_OF_SCORES!r}"
         )
     if len(items) == 1 and len(outcomes) > 1:
         raise FormulaError(
@@ -141,8 +140,7 @@ def parse_formula(formula: str) -> Formula:
     for name in columns:
         if columns.count(name) > 1:
             raise FormulaError(
-                f"{formula!r}: column {name!r} is named twice; if the two columns of items say who won and who lost, "
-                f"leave the outcome out: '~ 1 | {' + '.join(items)}'"
+                f"{formula!r}: column {name!r} is named twice; winners and losers are '~ 1 | {' + '.join(items)}'"
             )
     first, second = (*items, "")[:2]
     if len(outcomes) > 1:
@@ -184,10 +182,7 @@ def terms_of(features: str) -> tuple[Term, ...]:
             )
         return tuple(ModelDesc.from_formula(tree).rhs_termlist)
     except RecursionError:
-        raise FormulaError(
-            f"the features are nested too deeply ({len(features):,} characters); put many columns into one column of "
-            f"vectors"
-        ) from None
+        raise FormulaError("the features are nested too deeply; put many columns into one column of vectors") from None
     except (PatsyError, AssertionError) as error:  # patsy asserts that & and similar marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")
         raise FormulaError(f"the features {features!r} cannot be read: {why}") from None
