@@ -779,9 +779,9 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
             row = Entry(record, f"{str(file)!r}, row {number}")
             identifiers = (row.name_or(name, None) for name in _VOTE_IDENTIFIERS)
             prompt = next((one for one in identifiers if one is not None), str(number))
-            winner = row.scalar_or_none("winner")
+            winner = record.get("winner")
             if "winner" not in record:
-                cells = {label: _score(row.scalar_or_none(name), row.where) for name, label in columns.items()}
+                cells = {label: _score(record.get(name), row.where) for name, label in columns.items()}
                 won = [label for label, cell in cells.items() if cell == 1]
                 if len(won) > 1 or not all(cell in (0, 1) or np.isnan(cell) for cell in cells.values()):
                     raise DataError(f"{row.where} has the outcomes {cells}; one of them is 1, and the others are 0")
