@@ -154,7 +154,7 @@ def helpers(rng: Generator, watch: Watch, folder: str) -> None:
     results = [results_of(int(rng.integers(N_RESULTS))) for _ in range(int(rng.integers(0, 4)))]
     if kind == "compare":
         parts = [junk(rng) if rng.random() < 0.15 else result for result in results]
-        compared = watch.ask("compare", dr.compare, *parts, independent=choice(rng, [None, True, False, junk(rng)]))
+        compared = watch.ask("compare", dr.compare, *parts, independent=choice(rng, [True, False, junk(rng)]))
         if compared is not None:
             watch.ask("Comparison.summary", lambda: str(compared.summary()))
             call_method(rng, watch, results_of(0), compared, depth=2)

@@ -161,6 +161,12 @@ class PreferenceData:
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def score_table(self) -> ScoreTable:
+        """The scores, of data that are a table of scores."""
+        assert self.scores is not None
+        return self.scores
+
     def without_names(self) -> PreferenceData:
         """Return the arrays that models and scores need, for workers: no identifiers, columns or single votes."""
         none = np.empty(0, dtype=np.intp)

@@ -1,6 +1,6 @@
 from .eval_logs import read_log
 from .readers import read_arena, read_chatbot_arena, read_mt_bench
-from .simulators import Arena, Bt, Ties, simulate_arena
+from .simulators import Arena, Bt, Ties, simulate_arena, simulate_bt, simulate_ties
 
 __all__ = [
     "Arena",
@@ -11,4 +11,6 @@ __all__ = [
     "read_log",
     "read_mt_bench",
     "simulate_arena",
+    "simulate_bt",
+    "simulate_ties",
 ]

@@ -833,6 +833,74 @@ class Arena:
 
 
 @checked
+def simulate_ties(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **parameters: float) -> pd.DataFrame:
+    """Draw ``n`` contexts from :class:`Ties`, with their labelled pairs and the true propensities.
+
+    Parameters
+    ----------
+    n : int
+        Number of contexts.
+    coefficients : int
+        Seed of the coefficients of the simulator. The sample drawn with these coefficients has its own seed, ``rng``.
+    rng : int, numpy.random.Generator or None
+        Seed of the sample, generator to advance, or None for fresh entropy.
+    **parameters : float
+        Any other parameter of :class:`Ties`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As :meth:`Ties.sample`.
+
+    Examples
+    --------
+    >>> battles = simulate_ties(300, rng=0)
+    >>> battles["question_id"].nunique()
+    300
+    """
+    return _simulator(Ties, coefficients, parameters).sample(n, rng)
+
+
+@checked
+def simulate_bt(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **parameters: float) -> pd.DataFrame:
+    """Draw ``n`` contexts from :class:`Bt`, with their labelled pairs and the true propensities.
+
+    Parameters
+    ----------
+    n : int
+        Number of contexts.
+    coefficients : int
+        Seed of the coefficients of the simulator. The sample drawn with these coefficients has its own seed, ``rng``.
+    rng : int, numpy.random.Generator or None
+        Seed of the sample, generator to advance, or None for fresh entropy.
+    **parameters : float
+        Any other parameter of :class:`Bt`, such as ``gamma``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As :meth:`Bt.sample`; there are no ties.
+
+    Examples
+    --------
+    >>> battles = simulate_bt(300, gamma=1.0, rng=0)
+    >>> battles[["model_a", "model_b"]].stack().nunique()
+    4
+    """
+    return _simulator(Bt, coefficients, parameters).sample(n, rng)
+
+
+def _simulator(kind: type[Simulator], coefficients: int, parameters: dict[str, float]) -> Simulator:
+    """Return a simulator with these parameters; raise where one of them does not exist."""
+    names = [field.name for field in fields(kind) if field.name != "coefficients"]
+    if wrong := [name for name in parameters if name not in names]:
+        raise OptionTypeError(
+            f"{kind.__name__} has no parameter {wrong[0]!r}; it has {listed(names, limit=20)}{nearest(wrong[0], names)}"
+        )
+    return kind(coefficients, **parameters)  # type: ignore[arg-type]  # n_items and n_features are checked as ints
+
+
+@checked
 def simulate_arena(
     n: int = 4000,
     *,

@@ -98,8 +98,7 @@ def functional_from(option: object) -> Functional:
         # A result knows its functional by the name, so that no other functional may have the name of a built-in one.
         if not isinstance(option, kind_of(option.name)):
             raise OptionError(
-                f"functional is an object with the name {option.name!r} of a built-in one; set another, such as "
-                f"'own_{option.name}'"
+                f"functional is an object with the name {option.name!r} of a built-in one; give its class another name"
             )
         return option
     if isinstance(option, str):

@@ -36,8 +36,7 @@ from ..functionals import CategoryWeights
 from ..inference.score_limits import WaldLaw, fewest_units, normal_tail
 from ..options import EqualTasks, Options
 from ..report.phrases import as_sentence, first_of
-from .advice import find_problems
-from .check import Check
+from .check import Check, find_problems
 
 # Columns with these names, as tables of logs have them, say what a prompt belongs to and why a score is missing.
 _TASK, _ERROR = "task", "error"

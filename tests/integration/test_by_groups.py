@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -22,15 +21,14 @@ from dmlrank.exceptions import (
     OptionError,
     UnknownModelError,
 )
-from dmlrank.report.joint_tables import independent_prompts, unseen_models
+from dmlrank.report.phrases import independent_prompts, unseen_models
 
-from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
+from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, quiet, two_of
 
 K = 4
 FORMULA = "winner ~ C(half) + x0 | model_a + model_b"
-KINDS = COVARIANCES | {
-    "two groupings": {"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "block"]}},
-}
+KINDS = COVARIANCES | {"two groupings": {"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "block"]}}}
+pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Eleven clusters and small groups are meant here
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +39,6 @@ def battles(draw_battles):
 @pytest.fixture(scope="module")
 def fitted(battles, rank):
     return fits_of(battles, rank, FORMULA)
-
-
-@pytest.fixture(autouse=True)
-def quiet(ignore_warnings):
-    """Eleven clusters and small groups are meant here."""
 
 
 def raw_scores(results, weight=None):
@@ -105,8 +98,7 @@ def test_a_group_whose_crossed_clusters_fail_does_not_change_the_others():
     """Two annotators voted in one group, whose matrix has a negative variance; sixty did in each of the others."""
     rng = np.random.default_rng(0)
     part, prompt = np.repeat(["few", "u", "v"], [60, 270, 270]), np.repeat(np.arange(600), 2)
-    first = rng.integers(3, size=1200)
-    second = (first + rng.integers(1, 3, size=1200)) % 3
+    first, second = two_of(rng, 3, 1200)
     frame = pd.DataFrame(
         {
             "prompt": prompt,
@@ -339,8 +331,7 @@ def test_equality_needs_more_clusters_than_restrictions(battles, fitted):
     frame = battles.frame.assign(pair=lambda d: "p" + (d["prompt"].str[1:].astype(int) % 3).astype(str))
     results = fitted("bt", **KINDS["cluster"])
     assert results.by("half").test_equal().rank == 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         few = dr.dml_rank(
             FORMULA, frame, functional="bt", context="prompt", learning=dr.Learning(mu=battles.mu, n_folds=2),
             propensity="shown", pairs=dr.Pairs(min_labels=1), rng=0, cov_type="cluster", cov_kwds={"groups": "pair"},
@@ -385,6 +376,12 @@ def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted
     gaps = rank(holes, FORMULA, mu=battles.mu, propensity="shown", missing="keep")
     with pytest.raises(MissingDataError, match="half"):
         gaps.by("half")
+    # Each column alone has two values; their combinations are as many as the prompts.
+    halves = {f"h{number}": battles.frame["prompt"].str[1:].astype(int) // 2**number % 2 for number in range(8)}
+    terms = " + ".join(f"C({name})" for name in halves)
+    crossed = rank(battles.frame.assign(**halves), FORMULA.replace("C(half)", terms), mu=battles.mu, propensity="shown")
+    with pytest.raises(OptionError, match=r"1.. combinations of the values of 'h0', 'h1'"):
+        crossed.by(*halves)
 
 
 def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank):

@@ -295,12 +295,7 @@ def test_options_about_pairs_and_votes_are_those_of_a_fit(frame, rank, options, 
 def test_edge_weights_and_graphs_that_a_fit_refuses_are_refused(frame):
     wrong = np.ones((3, 3))
     with pytest.raises(dr.DmlrankError, match="edge_weights"):
-        dr.check(
-            FORMULA,
-            frame,
-            context="prompt",
-            pairs=dr.Pairs(min_labels=1, edge_weights=wrong),
-        )
+        dr.check(FORMULA, frame, context="prompt", pairs=dr.Pairs(min_labels=1, edge_weights=wrong))
     with pytest.raises(dr.DmlrankError, match="graph="):
         dr.check(FORMULA, frame, context="prompt", pairs=dr.Pairs(graph=wrong > 0))
 

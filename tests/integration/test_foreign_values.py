@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import (
-    DataError,
-    OptionError,
-    OptionTypeError,
-)
+from dmlrank.exceptions import DataError, OptionError, OptionTypeError
 
 HUGE = 10**5000  # more digits than Python writes
 MU = np.full((2, 3, 3, 2), 0.5)

@@ -12,6 +12,8 @@ from scipy.special import expit
 import dmlrank as dr
 from dmlrank.options import in_objects
 
+from ..support import two_of
+
 FORMULA = "winner ~ 1 | model_a + model_b"
 MODELS = np.array(["a", "b", "c", "d"])
 
@@ -20,8 +22,7 @@ def votes(n, gap, seed):
     """One vote a prompt on a random ordered pair; a is ``gap`` log-odds better than b, the others are far behind."""
     rng = np.random.default_rng(seed)
     skill = np.array([gap, 0.0, -0.8, -1.2])
-    first = rng.integers(4, size=n)
-    second = (first + rng.integers(1, 4, size=n)) % 4
+    first, second = two_of(rng, 4, n)
     wins = rng.random(n) < expit(skill[first] - skill[second])
     return pd.DataFrame(
         {

@@ -141,8 +141,7 @@ def test_an_error_of_a_thin_pair_names_its_votes_and_what_answers():
     votes = pd.DataFrame({"model_a": names[first], "model_b": names[second]})
     votes["winner"] = np.where(wins, "model_a", "model_b")
     res = dr.dml_rank(FORMULA, votes, functional="bt", pairs=dr.Pairs(min_labels=10), position_bias=False)
-    share = 1 / (1 + np.exp(-(res.params["a"] - res.params["c"])))
-    answer = rf"6 labelled prompts .* t_test\(\('a', 'c'\)\) .* a would win {share:.2f} of .*update\(min_labels=6\)"
+    answer = r"6 labelled prompts .* t_test\(\('a', 'c'\)\) .*update\(min_labels=6\)"
     with pytest.raises(GraphError, match=answer):
         res.win_probability("a", "c")
     assert 0 < res.t_test(("a", "c")).pvalue < 1

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ..support import two_of
+
 ONE, SOFT = "winner ~ {} | model_a + model_b", "p_a + p_b + p_tie ~ {} | model_a + model_b"
 EACH = 4
 
@@ -13,8 +15,7 @@ def battles():
     """A frame with a row per prompt, and one with four hard votes for each of these, of which the first is the mean."""
     rng = np.random.default_rng(5)
     n, names = 160, np.array(["m0", "m1", "m2"])
-    first = rng.integers(3, size=n)
-    second = (first + rng.integers(1, 3, size=n)) % 3
+    first, second = two_of(rng, 3, n)
     counts = rng.multinomial(EACH, [0.45, 0.3, 0.25], size=n)
     prompts = pd.DataFrame(
         {

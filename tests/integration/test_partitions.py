@@ -175,7 +175,7 @@ def test_files_and_folders_that_begin_with_an_underscore_are_left_out(folder, vo
         votes[:700].to_parquet(tmp_path / name, index=False)
     assert dr.dml_rank("winner ~ 1 | model_a + model_b", str(tmp_path), rng=0).estimates.description.n_rows == 700
     (tmp_path / "part" / "b.parquet").unlink()
-    with pytest.raises(DataError, match="no files"):
+    with pytest.raises(DataError, match="no parquet file"):
         dr.dml_rank("winner ~ 1 | model_a + model_b", str(tmp_path), rng=0)
 
 

@@ -24,8 +24,9 @@ from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
 K = 4
 FORMULA = "winner ~ C(half) + x0 + x1 | model_a + model_b"
 KINDS = COVARIANCES | {
-    "repeated": {"n_rep": 2, "mu": None, "learner": lambda x, y, w, rng: lambda x: np.full((len(x), 3), 1 / 3)},
+    "repeated": {"n_rep": 2, "mu": None, "learner": lambda x, y, w, rng: lambda x: np.full((len(x), 3), 1 / 3)}
 }
+pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Seven clusters are meant here
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +38,6 @@ def battles(draw_battles):
 def fitted(battles, rank):
     fit = fits_of(battles, rank, FORMULA)
     return lambda functional="borda", kind="robust": fit(functional, **KINDS[kind])
-
-
-@pytest.fixture(autouse=True)
-def quiet(ignore_warnings):
-    """Seven clusters are meant here."""
 
 
 def regression(battles, results, kind, model):

@@ -8,12 +8,7 @@ import pytest
 from scipy.stats import norm
 
 import dmlrank as dr
-from dmlrank.exceptions import (
-    HypothesisError,
-    OptionError,
-    OptionTypeError,
-    UnknownModelError,
-)
+from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError, UnknownModelError
 from dmlrank.functionals import Custom
 from dmlrank.inference.simultaneous import MaxT
 from dmlrank.options import in_objects

@@ -8,7 +8,10 @@ import dmlrank as dr
 from dmlrank.data.columns import SharedTexts, find_shared_texts, join_shared
 from dmlrank.options import in_objects
 
+from ..support import two_of
+
 TEXT = "winner ~ text(prompt, 20) | model_a + model_b"
+pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Results keep their warnings
 
 
 def battles(n=999, n_texts=170, seed=0):
@@ -18,8 +21,7 @@ def battles(n=999, n_texts=170, seed=0):
     words = ["".join(letters[rng.integers(26, size=6)]) for _ in range(2 * n_texts)]
     of_context = rng.integers(n_texts, size=n)
     strength = 2 * rng.normal(size=(n_texts, 3))
-    a = rng.integers(3, size=n)
-    b = (a + rng.integers(1, 3, size=n)) % 3
+    a, b = two_of(rng, 3, n)
     gap = strength[of_context, a] - strength[of_context, b]
     won = rng.random(n) < 1 / (1 + np.exp(-gap))
     vectors = rng.normal(size=(n_texts, 8))
@@ -48,11 +50,6 @@ FORMULAS = {
     "numbers": "winner ~ e0 + e1 + e2 + e3 + e4 + e5 | model_a + model_b",
     "function": "winner ~ size(prompt) | model_a + model_b",
 }
-
-
-@pytest.fixture(autouse=True)
-def quiet(ignore_warnings):
-    """Results keep their warnings."""
 
 
 def repeats_told(result):

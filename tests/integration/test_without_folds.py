@@ -9,6 +9,8 @@ from dmlrank.estimation.cross_fitting import mu_by_fold
 from dmlrank.nuisance.outcome_model.cross_fit import _PRIOR_STRENGTHS, main_effects, shrunken_frequencies
 from dmlrank.options import in_objects
 
+from ..support import two_of
+
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
 
 PLAIN = "winner ~ 1 | model_a + model_b"
@@ -21,8 +23,7 @@ def sparse_crowd(n_prompts=13, n_models=12, seed=0, big=True):
     q = np.repeat(np.arange(n_prompts), 90)
     if big:
         q[:400] = 8
-    j = rng.integers(n_models, size=len(q))
-    k = (j + rng.integers(1, n_models, size=len(q))) % n_models
+    j, k = two_of(rng, n_models, len(q))
     won = rng.uniform(size=len(q)) < 1 / (1 + np.exp((j - k) / 6))
     frame = pd.DataFrame({"q": q, "model_a": names[j], "model_b": names[k]})
     frame["winner"] = np.where(won, "model_a", "model_b")

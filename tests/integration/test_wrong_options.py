@@ -1,7 +1,5 @@
 """Wrong types, wrong values and odd cells of every option are errors of ours, or fits."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +8,8 @@ import dmlrank as dr
 from dmlrank.exceptions import DataError, FormulaError, OutcomeError
 from dmlrank.options import OPTIONS, in_objects
 
-FORMULA = "winner ~ 1 | model_a + model_b"
+from ..support import FORMULA, quiet
+
 # What is no value of any option, and what only a few take.
 WRONG = {
     "an object": object(),
@@ -90,8 +89,7 @@ def test_verdicts_on_part_of_the_pairs_beside_an_array_of_propensities(known):
     battles["verdict"] = verdict[known].reindex(verdict.index)
     battles.loc[::3, "winner"] = None
     table, options = np.full((600, 8, 8), 1 / 60), {**QUICK, "judge": "verdict"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         given = dr.dml_rank(FORMULA, battles, **in_objects({**options, "propensity": table}))
         called = dr.dml_rank(FORMULA, battles, **in_objects({**options, "propensity": lambda contexts, models: table}))
     np.testing.assert_array_equal(given.params, called.params)

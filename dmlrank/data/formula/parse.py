@@ -132,7 +132,7 @@ def parse_formula(formula: str) -> Formula:
         )
     if len(items) == 1 and len(outcomes) > 1:
         raise FormulaError(
-            f"{formula!r}: {len(outcomes)} columns of scores; one stands left of ~ here: {SHAPE_OF_SCORES!r}"
+            f"{formula!r}: {len(outcomes)} columns of scores, and one stands here (dml_rank takes several as criteria)"
         )
     if len(items) == 1 and not tilde:
         raise FormulaError(f"{formula!r}: no column of scores stands left of ~: {SHAPE_OF_SCORES!r}")

@@ -169,11 +169,7 @@ def test_files_of_shared_values_are_removed(processes, tmp_path, monkeypatch):
 @pytest.mark.long
 def test_a_process_that_ends_is_said():
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            computing(executor=executor),
-            pytest.raises(ExecutorError),
-        ):
+        with tempfile.TemporaryDirectory() as folder, computing(executor=executor), pytest.raises(ExecutorError):
             run(end_worker, folder, range(10))
         with pytest.raises(ExecutorError), computing(executor=executor):
             pass

@@ -213,10 +213,7 @@ def test_a_relation_that_cannot_be_read():
 
 @pytest.mark.parametrize(
     ("frame", "kind"),
-    [
-        (pl.DataFrame({"u": [1]}), "a frame that is not of pandas"),
-        (duckdb.sql("SELECT 1 AS u"), "a DuckDB relation"),
-    ],
+    [(pl.DataFrame({"u": [1]}), "a frame that is not of pandas"), (duckdb.sql("SELECT 1 AS u"), "a DuckDB relation")],
 )
 def test_without_pyarrow(monkeypatch, frame, kind):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -225,16 +222,7 @@ def test_without_pyarrow(monkeypatch, frame, kind):
     assert take_columns(pd.DataFrame({"u": [1]}), ["u"])["u"].tolist() == [1]
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        {"winner": ["a"]},
-        np.zeros((2, 3)),
-        None,
-        pd.Series([1]),
-        pl.Series([1]),
-    ],
-)
+@pytest.mark.parametrize("data", [{"winner": ["a"]}, np.zeros((2, 3)), None, pd.Series([1]), pl.Series([1])])
 def test_what_is_no_frame_is_refused(data):
     with pytest.raises(FrameTypeError):
         column_names(data)

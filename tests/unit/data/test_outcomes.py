@@ -8,13 +8,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.data.columns import CodedColumn
-from dmlrank.data.outcomes import (
-    MEANINGS,
-    PREFIXES,
-    ComparedItems,
-    read_labels,
-    read_probabilities,
-)
+from dmlrank.data.outcomes import MEANINGS, PREFIXES, ComparedItems, read_labels, read_probabilities
 from dmlrank.data.outcomes import SPELLINGS as KNOWN_SPELLINGS
 from dmlrank.exceptions import DmlrankWarning, MissingDataError, OptionError, OutcomeError
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from dmlrank.datasets import Arena, Bt, Ties
+from dmlrank.datasets import Arena, Bt, Ties, simulate_bt, simulate_ties
 from dmlrank.exceptions import DataError, OptionError, OptionTypeError
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
@@ -172,6 +172,15 @@ def test_log_odds_around_the_cycle_add_up_to_gamma_per_step(gamma):
     score = np.log(mu[..., 0] / mu[..., 1])
     np.testing.assert_allclose(score[:, [0, 1, 2, 3], [1, 2, 3, 0]].sum(axis=1), 4 * gamma, atol=1e-12)
     np.testing.assert_allclose(score, -np.swapaxes(score, 1, 2), atol=1e-12)
+
+
+@pytest.mark.parametrize(("function", "kind"), [(simulate_ties, Ties), (simulate_bt, Bt)])
+def test_the_functions_sample_from_the_classes(function, kind):
+    frame = function(50, coefficients=4, n_items=5, propensity_rate=0.2, rng=3)
+    assert frame.equals(kind(4, n_items=5, propensity_rate=0.2).sample(50, rng=3))
+    assert function(rng=0)["question_id"].nunique() == 2000
+    with pytest.raises(OptionTypeError, match="temperature"):
+        function(10, temprature=2.0)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.cross_fitting import (
-    CrossFittedMu,
-    FoldUnits,
-    SuppliedMu,
-    assign_folds,
-    distinct_rows,
-    fold_key,
-)
+from dmlrank.estimation.cross_fitting import CrossFittedMu, FoldUnits, SuppliedMu, assign_folds, distinct_rows, fold_key
 from dmlrank.exceptions import DataError
 from dmlrank.nuisance.training_rows import Folds
 

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.contexts import identity_numbers
-from dmlrank.estimation.cross_fitting import (
-    UNITS_PER_FOLD,
-    FoldUnits,
-    assign_folds,
-    fold_key,
-    keyed_hash,
-)
+from dmlrank.estimation.cross_fitting import UNITS_PER_FOLD, FoldUnits, assign_folds, fold_key, keyed_hash
 from dmlrank.exceptions import DataError
 
 # These folds must never change: the same prompts have the same folds in every version.

@@ -24,18 +24,14 @@ from dmlrank.estimation.influence import (
     blocks_by_context,
     blocks_by_group,
 )
-from dmlrank.estimation.one_step import (
-    CHUNK,
-    evaluate_contexts,
-    evaluate_identical_contexts,
-    one_step,
-    useful_kinds,
-)
+from dmlrank.estimation.one_step import CHUNK, evaluate_contexts, evaluate_identical_contexts, one_step, useful_kinds
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.linear_scores import PositionEffect
 from dmlrank.inference.covariance import one_way, robust
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, MirroredMu
 from dmlrank.nuisance.training_rows import Folds
+
+from ...support import two_of
 
 K, C, N_FOLDS = 4, 3, 3
 SCORES = {
@@ -53,8 +49,7 @@ def draw(make_data, draw_mu, ordered=True, several=False, soft=False, weighted=F
     rng = np.random.default_rng(5)
     n, n_votes = 300, 500 if several else 250
     context = rng.integers(n - 20, size=n_votes) if several else rng.permutation(n)[:n_votes]
-    first = rng.integers(K, size=n_votes)
-    second = (first + rng.integers(1, K, size=n_votes)) % K
+    first, second = two_of(rng, K, n_votes)
     data = make_data(context, first, second, rng.integers(C, size=n_votes), n_items=K, n_categories=C, n_contexts=n)
     if soft:
         y = np.where(rng.random(n_votes)[:, None] < 0.3, rng.dirichlet(np.ones(C), size=n_votes), data.vote_y)
@@ -149,8 +144,7 @@ def test_covariances_are_made_from_kinds(make_data, draw_mu, weighted):
 def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     rng = np.random.default_rng(2)
     n = 400
-    first = rng.integers(3, size=n)
-    second = (first + rng.integers(1, 3, size=n)) % 3
+    first, second = two_of(rng, 3, n)
     label, fold = rng.integers(C, size=n), rng.integers(2, size=n + 5)
     data = make_data(np.arange(n), first, second, label, n_items=3, n_categories=C, n_contexts=n + 5)
     kinds = find_identical_contexts(data, fold)
@@ -176,8 +170,7 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_this_is_cheaper(
     """One vote a context and propensities by pair; each other case differs in one thing that tells contexts apart."""
     rng = np.random.default_rng(8)
     n = 600
-    first = rng.integers(K, size=n)
-    second = (first + rng.integers(1, K, size=n)) % K
+    first, second = two_of(rng, K, n)
     data = make_data(np.arange(n), first, second, rng.integers(C, size=n), n_items=K, n_categories=C, n_contexts=n)
     folds = Folds(np.arange(n) % N_FOLDS, np.arange(n), N_FOLDS)
     tables = draw_mu(rng, N_FOLDS, K, C, floor=0.2)

@@ -5,11 +5,7 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.estimation.cross_fitting import HeldOutLabels, SuppliedMu
-from dmlrank.estimation.influence import (
-    NuisanceEstimates,
-    blocks_by_context,
-    blocks_by_group,
-)
+from dmlrank.estimation.influence import NuisanceEstimates, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import one_step, pair_variance_scale, variance_correction
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, Functional, RankCentrality
 

@@ -17,16 +17,8 @@ from dmlrank.estimation.voting_bounds import (
     additive_bounds,
     first_order_bounds,
 )
-from dmlrank.functionals import (
-    Borda,
-    BradleyTerry,
-    CategoryWeights,
-    Dominance,
-    Graph,
-    RankCentrality,
-    SoftMin,
-)
-from dmlrank.nuisance.propensity_model.estimate import TabulatedPairPropensity
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, Graph, RankCentrality, SoftMin
+from dmlrank.nuisance.propensity import TabulatedPairPropensity
 
 from ...support import without_order
 from .populations import Population, data_of, random_direction, slope

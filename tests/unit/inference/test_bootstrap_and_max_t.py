@@ -222,13 +222,7 @@ def test_differences_without_variance_are_left_out_of_the_family():
     noise = MaxT(covariance)
     first, second = np.triu_indices(3, 1)
     tests = compare_differences(
-        np.array([1.0, 0.5, 0.0]),
-        noise,
-        first,
-        second,
-        method="max-t",
-        alternative=Alternative(),
-        alpha=0.1,
+        np.array([1.0, 0.5, 0.0]), noise, first, second, method="max-t", alternative=Alternative(), alpha=0.1
     )
     assert np.isnan([tests.statistic[0], tests.p_adjusted[0], tests.conf_low[0], tests.conf_high[0]]).all()
     # The two that are left move together: nothing to adjust for.

@@ -20,10 +20,7 @@ from dmlrank.inference.covariance import Covariance
 
 def collected(noise, contrasts):
     """All draws, (J, draws)."""
-    return np.concatenate(
-        [rows(np.arange(len(contrasts.first))) for rows in noise.blocks(contrasts)],
-        axis=1,
-    )
+    return np.concatenate([rows(np.arange(len(contrasts.first))) for rows in noise.blocks(contrasts)], axis=1)
 
 
 def test_normal_draws_have_the_covariance_of_the_t_statistics():

@@ -9,7 +9,7 @@ import dmlrank as dr
 from dmlrank.exceptions import OptionError
 from dmlrank.functionals import CategoryWeights, Custom
 from dmlrank.options import in_objects
-from dmlrank.planning import search
+from dmlrank.planning import allocation
 from dmlrank.planning.precision import solve
 
 from ...support import true_first_stages, without_order
@@ -127,7 +127,7 @@ def test_a_limit_on_steps_ends_the_search_before_it_is_certified(monkeypatch):
     sim = dr.datasets.Bt(n_items=3, n_features=2)
     plan = dr.design(sim.mu(sim.features(40, rng=1)), "bt", estimator="bt_restricted", budget=60)
     assert plan.kkt_residual < 1e-5
-    monkeypatch.setattr(search, "MAX_INTERDEPENDENT_STEPS", 3)
+    monkeypatch.setattr(allocation, "MAX_INTERDEPENDENT_STEPS", 3)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         early = solve(dr.planning.Plan, plan.problem, plan.goal, plan.limits)
     assert plan.goal.objective(early.sigma) > plan.objective

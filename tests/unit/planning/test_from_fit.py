@@ -9,7 +9,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataError, OptionError
 
-from ...support import chunks_of, simulated_votes, without_order
+from ...support import chunks_of, simulated_votes, two_of, without_order
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -85,8 +85,7 @@ def test_repeated_offers_need_the_probability_of_a_label_not_the_expected_number
 def arena(n, seed):
     """Votes on six models; the two best never met."""
     rng, names = np.random.default_rng(seed), np.array([f"m{j}" for j in range(6)])
-    first = rng.integers(6, size=n)
-    second = (first + rng.integers(1, 6, size=n)) % 6
+    first, second = two_of(rng, 6, n)
     met = np.minimum(first, second) + np.maximum(first, second) > 1
     rows = pd.DataFrame({"model_a": names[first[met]], "model_b": names[second[met]]})
     return voted(rows, rng).assign(prompt=[f"o{i}" for i in range(met.sum())])

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.tables.display_text import not_a_formula
-from dmlrank.tables.summary_table import Summary, latex_number
+from dmlrank.tables.summary_table import Summary, latex_number, not_a_formula
 
 NASTY = (
     "100% <b>&amp;",

@@ -1,7 +1,6 @@
 """Features: one row per context, names from the frame or the caller, transforms that are fitted once."""
 
 import tracemalloc
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,15 +11,10 @@ import dmlrank as dr
 from dmlrank.data.formula.features import caller_environment, check_features, fit_features
 from dmlrank.data.frames import take_columns
 from dmlrank.data.read_votes import preferences_of, take_rows
-from dmlrank.exceptions import (
-    ColumnError,
-    DataError,
-    FormulaError,
-    MissingDataError,
-    OptionError,
-    OptionTypeError,
-)
+from dmlrank.exceptions import ColumnError, DataError, FormulaError, MissingDataError, OptionError, OptionTypeError
 from dmlrank.options import Options, in_objects
+
+from ....support import quiet
 
 QUICK = {"propensity": "marginal", "min_labels": 1, "tune": {"n_estimators": 2}, "rng": 0, "n_jobs": 1}
 
@@ -75,15 +69,13 @@ def test_names_are_looked_up_where_dml_rank_is_called(many_votes):
     def half(column):
         return column / 2
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         result = dr.dml_rank("winner ~ half(spread) | a + b", many_votes, **in_objects(QUICK))
     np.testing.assert_array_equal(result.steps.data.x[:, 0], spread / 2)
 
 
 def rank_in_a_function_of_its_own(frame, env):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         return dr.dml_rank("winner ~ scaled | a + b", frame, **in_objects({"env": env, **QUICK}))
 
 
@@ -98,14 +90,7 @@ def test_env_looks_further_up_or_into_a_mapping(many_votes):
         rank_in_a_function_of_its_own(many_votes, 0)
 
 
-@pytest.mark.parametrize(
-    ("env", "error"),
-    [
-        ("here", OptionTypeError),
-        (-1, OptionError),
-        (10_000, OptionError),
-    ],
-)
+@pytest.mark.parametrize(("env", "error"), [("here", OptionTypeError), (-1, OptionError), (10_000, OptionError)])
 def test_an_env_that_is_none(env, error):
     with pytest.raises(error):
         caller_environment(env, depth=0)
@@ -316,8 +301,7 @@ def test_reading_an_embedding_copies_it_once(many_votes):
     # The first time, modules are loaded.
     for number, (features, env) in enumerate((("e", {}), ("e", {}), ("matrix", {"matrix": matrix}), ("topic + e", {}))):
         tracemalloc.start()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dr.DmlrankWarning)
+        with quiet():
             data = preferences_of(
                 take_rows(f"winner ~ {features} | a + b", frame, caller_environment(env, depth=0), Options.of({}))
             )

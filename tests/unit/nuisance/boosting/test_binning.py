@@ -8,6 +8,8 @@ from dmlrank.nuisance.boosting import BinnedPairs
 from dmlrank.nuisance.outcome_model.main_effects import VoteRows
 from dmlrank.nuisance.training_rows import LabelledRows
 
+from ....support import two_of
+
 K, FEATURES = 70, 3
 PARAMETERS = {
     "objective": "multiclass",
@@ -29,8 +31,7 @@ def drawn():
     n = 400
     x, context = rng.normal(size=(100, FEATURES)), rng.integers(100, size=n)
     x[rng.random(x.shape) < 0.1] = np.nan
-    first = rng.integers(K, size=n)
-    second = (first + rng.integers(1, K, size=n)) % K
+    first, second = two_of(rng, K, n)
     y = np.eye(3)[rng.integers(3, size=n)]
     y[::7] = [0.5, 0.25, 0.25]
     return x, context, first, second, y, rng.integers(1, 4, size=n).astype(float), rng.normal(size=(n, 3))
@@ -53,8 +54,8 @@ def test_a_part_is_the_data_set_of_its_rows_stacked(drawn, mirrored):
         [swap[c] if back else c for _, c, back in rows_of_cells],
         weight=[votes[cell] * y[cell, c] / (2 if mirrored else 1) for cell, c, _ in rows_of_cells],
         init_score=np.array([scores[cell][swap] if back else scores[cell] for cell, _, back in rows_of_cells]),
-        reference=binned.binned.rows(),
-        params=binned.binned.rows().params,
+        reference=binned.binned.rows(None, 1),
+        params=binned.binned.rows(None, 1).params,
     )
     part = binned.subset(cells, scores[cells], mirrored, 1)
     one, two = (lgb.train(PARAMETERS, data, 4).predict(rows, raw_score=True) for data in (part, stacked))
@@ -68,7 +69,7 @@ def test_features_have_few_bins_and_every_item_its_own():
     first = np.concatenate([rng.integers(60, size=24_000), 60 + np.arange(180) % 60])
     second, x = rng.permutation(first), rng.normal(size=(len(first), 1))
     binned, order = BinnedPairs.of(x, np.arange(len(first)), first, second)
-    dataset = binned.rows()
+    dataset = binned.rows(None, 1)
     np.testing.assert_array_equal(order, np.arange(len(first)))
     with_default_bins = lgb.Dataset(
         first[:, None], categorical_feature=[0], params={"verbosity": -1, "max_bin": 63}
@@ -80,7 +81,7 @@ def test_features_have_few_bins_and_every_item_its_own():
 
 def test_features_that_do_not_vary():
     binned, _ = BinnedPairs.of(np.ones((40, 2)), np.arange(40), np.arange(40) % 3, np.arange(1, 41) % 3)
-    dataset = binned.rows()
+    dataset = binned.rows(None, 1)
     dataset.set_label(np.arange(40) % 3)
     booster = lgb.train(PARAMETERS, dataset, 2)
     p = booster.predict(np.array([[1.0, 1.0, item, (item + 1) % 3] for item in range(3)]))

@@ -8,6 +8,8 @@ from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.nuisance.boosting import BoosterSpec, train_booster
 from dmlrank.nuisance.training_rows import TrainingRows
 
+from ....support import two_of
+
 TUNE = {"n_estimators": 20, "num_leaves": 8, "min_data_in_leaf": 5}
 
 
@@ -15,8 +17,7 @@ TUNE = {"n_estimators": 20, "num_leaves": 8, "min_data_in_leaf": 5}
 def draw_rows():
     def draw(seed, n=500, n_items=4, n_classes=3):
         rng = np.random.default_rng(seed)
-        first = rng.integers(n_items, size=n)
-        second = (first + rng.integers(1, n_items, size=n)) % n_items
+        first, second = two_of(rng, n_items, n)
         x = rng.normal(size=(n, 2))
         signal = x[:, 0] + 0.5 * (first - second) + rng.normal(size=n)
         label = np.digitize(signal, [-0.5, 0.5] if n_classes == 3 else [0.0])

@@ -5,6 +5,8 @@ import pytest
 
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, ConstantMu, fit_mu, shrunken_frequencies
 
+from ....support import two_of
+
 TUNE = {"n_estimators": 30, "num_leaves": 6, "min_data_in_leaf": 5}
 PAIRS = ~np.eye(3, dtype=bool)
 
@@ -14,8 +16,7 @@ def draw(make_data):
     def draw(label, n_categories, n=None, features=1, seed=0):
         rng = np.random.default_rng(seed)
         label = np.asarray(label)
-        first = rng.integers(3, size=len(label))
-        second = (first + rng.integers(1, 3, size=len(label))) % 3
+        first, second = two_of(rng, 3, len(label))
         x = rng.normal(size=(n or len(label), features))
         return make_data(np.arange(len(label)), first, second, label, n_items=3, n_categories=n_categories, x=x)
 

@@ -5,11 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import dirichlet_multinomial
 
-from dmlrank.nuisance.outcome_model.cross_fit import (
-    PairVotes,
-    main_effects,
-    shrunken_frequencies,
-)
+from dmlrank.nuisance.outcome_model.cross_fit import PairVotes, main_effects, shrunken_frequencies
 
 RIDGE = 0.1
 INTERCEPT_RIDGE = 1e-6

@@ -31,7 +31,6 @@ REFUSED = {
 }
 ALSO_REFUSED = {
     "false discovery rate": lambda view: view.t_test_pairwise("fdr_bh"),
-    "groups": lambda view: view.plot("groups", by="category"),
     "calibration": lambda view: view.plot("calibration"),
     "comparison": lambda view: dr.compare(view, view.rescale(2.0)),
 }
@@ -97,7 +96,7 @@ def test_intervals_are_those_of_the_formula(res, view):
 
 def test_tests_decide_as_their_intervals(res, view):
     pairs = view.t_test_pairwise()
-    assert (pairs.method, pairs.looks) == ("bonferroni", "at all looks from 400 prompts on")
+    assert (pairs.method, pairs.estimates.looks) == ("bonferroni", "at all looks from 400 prompts on")
     assert pairs.critical == pytest.approx(critical(28, 2000, 8000), rel=1e-6)
     frame = pairs.result_frame
     assert ((frame["conf_low"] > 0) | (frame["conf_high"] < 0)).equals(frame["p_adjusted"] <= 0.05)

@@ -7,8 +7,8 @@ from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
 from dmlrank._utils.tasks_and_threads import computing_with
-from dmlrank.nuisance.propensity_model import pair_choice
-from dmlrank.nuisance.propensity_model.pair_choice import PairChoiceEffects, PairChoiceLikelihood, pair_shares
+from dmlrank.nuisance import pair_choice
+from dmlrank.nuisance.pair_choice import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 from dmlrank.nuisance.smooth import PenalisedSearch
 from dmlrank.nuisance.training_rows import LabelledRows
 

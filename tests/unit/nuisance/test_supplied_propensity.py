@@ -11,7 +11,7 @@ import dmlrank as dr
 from dmlrank.data.columns import Columns
 from dmlrank.data.graph import Graph
 from dmlrank.exceptions import NuisanceError
-from dmlrank.nuisance.propensity_model.supplied import column_propensity, supplied_propensity
+from dmlrank.nuisance.supplied_propensity import column_propensity, supplied_propensity
 
 FORMULA = "winner ~ x0 | model_a + model_b"
 QUICK = {"n_estimators": 40, "num_leaves": 6, "min_data_in_leaf": 5}
@@ -89,14 +89,7 @@ def test_a_formula_for_the_propensity_works_without_features_for_the_preferences
     assert np.corrcoef(result.steps.first.propensity.cells, truth)[0, 1] > 0.9
 
 
-@pytest.mark.parametrize(
-    "formula",
-    [
-        "~",
-        "~ score | model_a + model_b",
-        "~ scoer",
-    ],
-)
+@pytest.mark.parametrize("formula", ["~", "~ score | model_a + model_b", "~ scoer"])
 def test_formulas_that_cannot_be_read_are_refused(rank, formula):
     frame, _ = selected_on(60, seed=4)
     with pytest.raises(dr.DmlrankError):
@@ -163,13 +156,7 @@ def test_columns_are_used_unchanged(triangle):
 
 
 @pytest.mark.parametrize(
-    "values",
-    [
-        [0.1, 0.2, 0.4, 1.0],
-        [0.1, 0.1, 0.0, 1.0],
-        [0.1, 0.1, np.nan, 1.0],
-        ["a", "b", "c", "d"],
-    ],
+    "values", [[0.1, 0.2, 0.4, 1.0], [0.1, 0.1, 0.0, 1.0], [0.1, 0.1, np.nan, 1.0], ["a", "b", "c", "d"]]
 )
 def test_columns_that_are_no_propensities_are_refused(triangle, values):
     data = replace(triangle, columns=Columns(("shown",), pd.DataFrame({"shown": values})))
