@@ -341,9 +341,7 @@ class Estimates:
         is_known = self.kind is not Functional
         holds = {
             "models": self.of_models,
-            "several": len(self.names) > 1,
             "intervals": self.has_intervals,
-            "doubted": bool(self.diagnostics.doubts),
             "warned": bool(self.diagnostics.warnings),
             "curved": is_known and not self.kind.linear,
             "linear": self.averages_preferences or (is_known and self.kind.linear),

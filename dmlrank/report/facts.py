@@ -85,8 +85,6 @@ intervals: {jointly} | If the assumptions below hold, then with {confidence} {al
 looks: | {promise}
 rank sets: | With {level.confidence} confidence all rank sets, the ranks that the data leave possible, contain the true
   ranks. Two models are told apart where the tests show that one of them ranks above the other: this holds for {apart}.
-letters, -page: | Models without a common {sign} in ranks() are told apart. Models that share a {sign} may still
-  differ.
 rank sets: | Compare two models by their difference: their intervals may overlap although it is significant.
 tests of pairs: | Differences of two models are tested all at once, so that any pair may be chosen after looking.
 intervals, one-step, -derived, -page: | Votes that were not cast are assumed to be like those that were{bounds}.

@@ -100,7 +100,7 @@ class Board:
     """One leaderboard of a page.
 
     name: Text of the leaderboard's tab.
-    level: The level of confidence, with critical value, separation and letters.
+    level: The level of confidence, with critical value and separation.
     tests: Two-sided max-t tests of all differences: the best model with each of the others, then the second best with
         each of those below it, and so on. None where there are no intervals or no models.
     is_explained: Whether the page explains method, assumptions and diagnostics below this leaderboard.

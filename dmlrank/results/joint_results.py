@@ -223,12 +223,11 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
 
 def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) -> Joint:
     """The joint estimates of samples that the caller declares independent, after the checks that are possible."""
-    pairs = list(combinations(range(len(names)), 2))
-    for a, b in pairs:
+    for a, b in combinations(range(len(names)), 2):
         if _seem_of_one_data_set(results[a], results[b]):
             raise OptionError(
-                f"independent=True, but {names[a]!r} and {names[b]!r} are results of one data set, so that they "
-                f"depend on each other; {_COMPARE_LIVE}; for groups of one fit, use the methods of by()"
+                f"independent=True, but {names[a]!r} and {names[b]!r} are results of one data set; {_COMPARE_LIVE}; "
+                f"for groups of one fit, use the methods of by()"
             )
     steps = [result.steps for result in results if result.steps is not None]
     estimates, apart = [result.estimates for result in results], _without_common_prompts(steps)
@@ -241,18 +240,7 @@ def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) 
             f"values of these clusters."
         )
         return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, apart)), samples
-    identified = len(steps) == len(results) and all(fit.options.context for fit in steps)
-    shared = share_contexts(steps, names) if identified else ""
-    known = ", as the caller of compare says"
-    if isinstance(shared, SharedContexts):
-        n_shared = max(shared.n_shared(a, b) for a, b in pairs)
-        known = (
-            f", as the caller of compare says, although {counted(n_shared, 'identifier')} of prompts "
-            f"{'is' if n_shared == 1 else 'are'} in two of them"
-            if n_shared
-            else ": no prompt is in two of them"
-        )
-    samples = _INDEPENDENT.format(known)
+    samples = _INDEPENDENT.format(", as the caller of compare says")
     columns = sorted({name for e in estimates for name in e.description.clusters})
     if len(steps) < len(results) and columns:
         samples += (
