@@ -26,7 +26,7 @@ from ..inference.simultaneous import PairTests
 from ..tables.summary_table import Summary, inert, printable, undirected
 from .fact_words import Subject, better_words, measure, score_head, score_words
 from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
-from .first_place import MOST_TIED, headline
+from .first_place import headline
 from .fit_summary import fit_facts, leaderboard_columns, score_digits
 from .phrases import (
     NEWS,
@@ -50,6 +50,8 @@ _OF_NAME = (
 _PLAIN = ("mean", "bt", "borda")
 # Models among which pairs are compared on larger pages; colours of makers.
 _MOST_PAIRED, _PAIRED_OF_MANY, _COLOURS = 200, 60, 8
+# Models that are marked as tied for first, at most.
+_MOST_TIED = 3
 _PAPER = (
     "D. Frauen, A. Deviyani, M. van der Schaar and S. Feuerriegel (2026). Nonparametric LLM Evaluation from "
     "Preference Data. arXiv:2601.21816."
@@ -331,7 +333,7 @@ def _grid(boards: Sequence[Board], masthead: Masthead) -> Mapping[str, object]:
         digits = min(score_digits(one.results) for one in (boards if is_one and measures[0] else [board]))
         low, high = results.intervals(board.level.critical)
         best = rank_bounds(board.level.separation.above)[0] if board.level.separation else np.zeros(len(results.models))
-        is_first = (best == 1) & (0 < (best == 1).sum() <= MOST_TIED)
+        is_first = (best == 1) & (0 < (best == 1).sum() <= _MOST_TIED)
         side = results.sign * np.sign(results.neutral_statistics())
         shown = np.zeros(len(side), dtype=bool) if board.p_mean is None else board.p_mean <= board.level.alpha
         for j in board.order:

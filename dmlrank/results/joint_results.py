@@ -396,18 +396,12 @@ class Changes(JointResults):
 
 
 @one_thread()
-def changes_between(
-    names: Sequence[str], results: Sequence[Estimates], joint: JointEstimates, *, were_recomputed: bool = False
-) -> Changes:
-    """Return the changes from the first result to each later one; with ``were_recomputed``, nobody advises to do so."""
+def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: JointEstimates) -> Changes:
+    """Return the changes from the first result to each later one."""
     for name, result in zip(names[1:], results[1:], strict=True):
         reason = why_not_comparable(results[0], result)
         if reason:
-            reason = reason.removesuffix(_BY_ITSELF) if were_recomputed else reason
-            raise OptionError(
-                f"{name!r} minus {names[0]!r} is no change of scores: {reason}; ranks, reversals() and t_test() of "
-                f"hypotheses about each result remain"
-            )
+            raise OptionError(f"{name!r} minus {names[0]!r} is no change of scores: {reason}; ranks remain")
     in_all = [set(result.models) for result in results]
     order = np.argsort(-results[0].merit, kind="stable")
     models = tuple(results[0].models[j] for j in order if all(results[0].models[j] in names for names in in_all))
@@ -458,39 +452,29 @@ def why_not_comparable(a: Estimates, b: Estimates) -> str:
     return "" if a.estimated_by.assumes_bradley_terry else _why_other_mean(a, b)
 
 
-_BY_ITSELF = (
-    ", which compare(a, b, independent=True) does by itself for fits that hold their data, and 'dmlrank compare "
-    "FORMULA FILE FILE --independent' for files of votes"
-)
-
-
 def _why_other_mean(a: Estimates, b: Estimates) -> str:
     """Return why two results average over other opponents, pairs or features; an empty text where they do not."""
     only = sorted(set(a.models) ^ set(b.models))
     if only:
         return (
             f"their models differ ({listed(only, 5)} in one of them only), and without a Bradley-Terry model each "
-            f"score depends on all models of its result; fit both to the votes between the models that they share"
-            f"{_BY_ITSELF}"
+            f"score depends on all models; independent=True fits samples of votes to the models that they share"
         )
     places = [b.models.index(name) for name in a.models]
     n_pairs = int((a.graph.edges != b.graph.edges[np.ix_(places, places)]).sum()) // 2
     if n_pairs:
         return (
             f"{n_pairs:,} pairs of models are compared in one of them only, and without a Bradley-Terry model each "
-            f"score depends on the compared pairs; fit both with the same pairs, pairs=Pairs(graph={_BY_ITSELF})"
+            f"score depends on these; fit both with the same pairs=Pairs(graph=...), as independent=True does"
         )
     weights = (a.description.edge_weights, b.description.edge_weights)
     if weights[0] != weights[1] or weights[0] in ("counts", "votes"):
-        return (
-            f"edge_weights is {weights[0]!r} and {weights[1]!r}, so that pairs count differently; fit both with "
-            f"pairs=Pairs(edge_weights='equal')"
-        )
+        return f"edge_weights is {weights[0]!r} and {weights[1]!r}; fit both with pairs=Pairs(edge_weights='equal')"
     features = [e.description.formula.split("~", 1)[-1].split("|")[0].strip() for e in (a, b)]
     if not a.kind.linear and not a.averages_preferences and features[0] != features[1]:
         return (
-            f"their features are {features[0]!r} and {features[1]!r}, and the mean score over prompts depends on the "
-            f"features that preferences are given; fit both with the same features, or with average='preferences'"
+            f"their features are {features[0]!r} and {features[1]!r}, on which the mean score over prompts depends; "
+            f"fit both with the same features, or with average='preferences'"
         )
     return ""
 
