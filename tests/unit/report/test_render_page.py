@@ -22,8 +22,7 @@ from dmlrank.data.graph import Graph, VoteCounts
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.simultaneous import PairTests, Separation
 from dmlrank.report.phrases import SummaryLevel, without_code
-from dmlrank.report.render_page import Board, Masthead, write_page
-from dmlrank.report.svg import interval_text, number_text
+from dmlrank.report.render_page import Board, Masthead, interval_text, number_text, write_page
 
 from ...support import FORMULA, HOSTILE_NAMES, needs, simulated_votes
 
