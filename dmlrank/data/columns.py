@@ -250,10 +250,9 @@ def check_identity(columns: object, levels: Iterable[Hashable]) -> None:
             other = level_of_text.setdefault(text, level)
             if other is not level and other != level:
                 names = list(columns) if isinstance(columns, tuple) else [columns]
-                hold = f"columns {listed(names)} hold" if len(names) > 1 else f"column {names[0]!r} holds"
                 raise DataError(
-                    f"{hold} {other!r} ({type(other).__name__}) and {level!r} ({type(level).__name__}), which read the "
-                    f"same; give them one type, such as data[{names[0]!r}].astype(str), or rename one"
+                    f"{listed(names)}: {other!r} ({type(other).__name__}) and {level!r} ({type(level).__name__}) read "
+                    f"the same; give them one type, such as data[{names[0]!r}].astype(str), or rename one"
                 )
 
 

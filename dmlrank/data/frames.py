@@ -197,15 +197,16 @@ def _write_partitions(data: Any, names: list[str], folder: Path) -> None:
 def _paths(location: str) -> list[str]:
     """Return the parquet files at a location, sorted by name."""
     paths = _matching(location)
+    is_parquet = location.endswith((".parquet", ".pq")) or glob.has_magic(location) or os.path.isdir(location)
+    if not is_parquet:
+        raise FrameTypeError(
+            f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: pass a frame, such as "
+            f"that of pandas.read_csv"
+        )
     if not paths:
         raise DataError(
             f"there is no parquet file at {location!r}; allowed: a directory of these, a pattern such as "
             f"'votes/*.parquet', one file"
-        )
-    if os.path.isfile(location) and not location.endswith((".parquet", ".pq")):
-        raise FrameTypeError(
-            f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: pass a frame, such as "
-            f"that of pandas.read_csv"
         )
     return paths
 

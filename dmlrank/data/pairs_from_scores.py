@@ -388,6 +388,6 @@ def _refuse_repeats(
         row, n_rows = table.iloc[first], int((codes == codes.iloc[first]).all(axis=1).sum())
         raise DataError(
             f"{', '.join(f'{name} {name_of(row[name])!r}' for name in names)} has {n_rows} rows; one is allowed. Drop "
-            f"duplicates, or name all columns that identify a prompt, a run (run= of a fit to 'score ~ 1 | {model}') "
-            f"or a grader (in prompt= or annotator=)"
+            f"duplicates, or name all columns that identify a prompt (context=), a run (run= of a fit to "
+            f"'score ~ 1 | {model}') or a grader (in prompt= or annotator=)"
         )

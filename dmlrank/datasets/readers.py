@@ -14,7 +14,7 @@ from .._utils.argument_checks import check_path, checked
 from ..data.arrays import arrow_module
 from ..data.frames import require_columns
 from ..data.style_columns import style_columns, turn_texts
-from ..exceptions import ColumnError, DataError, OutcomeError, failing_as, listed, nearest
+from ..exceptions import ColumnError, DataError, OutcomeError, failing_as, listed
 from .log_files import read_lines
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 _ARENA_COLUMNS = ("question_id", "model_a", "model_b", "winner", "judge", "turn", "language", "tstamp", "prompt")
 _LABEL_OF_VERDICT = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
-
-
-class DataFileNotFoundError(DataError, FileNotFoundError):
-    """A data file does not exist."""
 
 
 @checked
@@ -140,17 +136,8 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     return battles[leading + [name for name in flat if name not in leading]]
 
 
-def _require_file(file: Path) -> None:
-    """Raise :class:`DataFileNotFoundError` where there is no file."""
-    if not os.path.isfile(file):
-        names = [other.name for other in file.parent.iterdir()] if os.path.isdir(file.parent) else []
-        finding = "is a folder, not a file" if os.path.isdir(file) else "does not exist"
-        raise DataFileNotFoundError(f"{str(file)!r} {finding}{nearest(file.name, names)}")
-
-
 def _read_records(file: Path) -> pd.DataFrame:
     """Return the records of a file of JSON lines or of a JSON array, one row each."""
-    _require_file(file)
     records = list(read_lines(file))
     if not records:
         raise DataError(f"{str(file)!r} holds no records; it must hold one JSON object for each vote")
@@ -266,7 +253,7 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     folder = Path(path)
     files = sorted(folder.glob("*.parquet")) if folder.is_dir() else [folder]
     if not files:
-        raise DataFileNotFoundError(f"the folder {str(path)!r} has no file that ends with .parquet")
+        raise DataError(f"the folder {str(path)!r} has no file that ends with .parquet")
     parts = [part for file in files for part in _read_file(file)]
     columns = list(parts[0])
     other = next((part for part in parts if list(part) != columns), None)
@@ -289,7 +276,6 @@ def _read_file(path: Path) -> Iterator[pd.DataFrame]:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
-    _require_file(path)
     try:
         with ParquetFile(path) as file:
             available = file.schema_arrow.names

@@ -203,7 +203,7 @@ def test_downloads_have_the_numbers(open_page, arena_result):
     assert len(stored["pairs"]) == 28
     critical = stored["critical_of_pairs"]
     assert critical == arena_result.t_test_pairwise().critical
-    assert (stored["level"], stored["alpha"], stored["functional"]) == (0.95, 0.05, "bt (log-odds projection)")
+    assert (stored["level"], stored["alpha"], stored["Functional"]) == (0.95, 0.05, "bt (log-odds projection)")
     # Whoever has the file can compute every difference again.
     place = {model: number for number, model in enumerate(stored["names"])}
     scores, covariance = np.array(stored["scores"]), np.array(stored["covariance"])

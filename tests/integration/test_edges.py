@@ -169,7 +169,7 @@ def test_mu_of_zeros_and_ones(rank, functional):
     assert np.isfinite(results.params).all()
     assert (results.bse > 0).all()
     if functional == "bt":
-        with pytest.raises(NuisanceError, match="finite log-odds"):
+        with pytest.raises(NuisanceError, match="log-odds are infinite"):
             rank(battles(), floor=0, **options)
 
 

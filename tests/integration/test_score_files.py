@@ -1,7 +1,5 @@
 """Files of benchmark scores on the command line: the results are those of ``pairs_from_scores`` in Python."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,6 +56,5 @@ def test_options_of_scores_need_scores(long, capsys, tmp_path, printed):
     long.to_csv(tmp_path / "scores.csv", index=False)
     assert main(["fit", FORMULA, str(tmp_path / "scores.csv"), "--set", "lower_is_better=yes"]) == 1
     assert "lower_is_better=True is for means of a table of scores" in capsys.readouterr().err
-    for words in (["--context", "task"], ["--set", "margin=0.1"]):
-        said = printed(["compare", "a.json", "b.json", *words], 1)
-        assert re.search("--context is an option of a fit|--set knows no option", said)
+    assert "--context is an option of a fit" in printed(["compare", "a.json", "b.json", "--context", "task"], 1)
+    assert "knows no option 'margin'" in printed(["compare", "a.json", "b.json", "--set", "margin=0.1"], 1)

@@ -19,7 +19,6 @@ def message(formula, data, **options):
 @pytest.mark.parametrize(
     ("formula", "shown"),
     [
-        (LEAD.format("prompt.len"), "Q('prompt.len')"),
         (LEAD.format("my col"), "Q('my col')"),
         (LEAD.format("`my col`"), "Q('my col'), not in backticks"),
         ("winner ~ 1 | model.a + model_b", "Q('model.a')"),

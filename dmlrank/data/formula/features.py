@@ -344,12 +344,6 @@ def locate_names(
 ) -> FeatureNames:
     """Return which names in the features are columns and which are arrays of the caller."""
     names = names_in(features)
-    for name in names.attributes:
-        if name in available:
-            raise FormulaError(
-                f"the features {features!r} use {name!r}, for Python an attribute of {name.split('.')[0]!r}; write the "
-                f"column Q({name!r})"
-            )
     columns, arrays = [], []
     for name in names.values:
         is_feature, value = name in names.features, environment.namespace.get(name)

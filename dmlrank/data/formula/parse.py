@@ -39,7 +39,7 @@ _EQUIVALENTS = {
 _CACHE_SIZE = 64
 # A sum of at least so many summands gets nested brackets, because patsy reads a sum recursively, summand by summand.
 _MANY_SUMMANDS = 50
-# Largest number of terms that the features may stand for.
+# Largest number of terms that the features may stand for; others would fill the memory.
 _MOST_TERMS = 100_000
 # With a larger power, any sum of so many terms stands for more than the largest number of terms.
 _LARGEST_POWER = 20
@@ -91,14 +91,12 @@ class FormulaNames(NamedTuple):
     calls: Functions that are called; a name may be here and among the values, as ``C`` in ``C(topic) + C``.
     features: Columns and arrays that are a feature by themselves, such as ``x`` in ``x + log(y)``.
     arguments: Names that are arguments of a function, such as ``text()``, but not of ``C()``.
-    attributes: Attributes, such as ``np.log`` or ``prompt.len``, which may be meant as the name of a column.
     """
 
     values: tuple[str, ...]
     calls: tuple[str, ...]
     features: tuple[str, ...]
     arguments: tuple[str, ...]
-    attributes: tuple[str, ...]
 
 
 class _FormulaToken(NamedTuple):
@@ -183,8 +181,8 @@ def terms_of(features: str) -> tuple[Term, ...]:
         tree = patsy_tree("~ " + _with_brackets(features))
         if _count_terms(tree) > _MOST_TERMS:
             raise FormulaError(
-                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms, because * and ** combine "
-                f"all columns; write the products that you need with :, or put columns into one column of vectors"
+                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms; write the products that "
+                f"you need with :"
             )
         return tuple(ModelDesc.from_formula(tree).rhs_termlist)
     except RecursionError:
@@ -227,7 +225,7 @@ def _with_brackets(features: str) -> str:
 @lru_cache(_CACHE_SIZE)
 def names_in(features: str) -> FormulaNames:
     """Return the names in the features."""
-    names: dict[str, list[str]] = {"values": [], "calls": [], "features": [], "arguments": [], "attributes": []}
+    names: dict[str, list[str]] = {"values": [], "calls": [], "features": [], "arguments": []}
     for code in dict.fromkeys(factor.code for term in terms_of(features) for factor in term.factors):
         try:
             tree = ast.parse(code, mode="eval").body
@@ -254,8 +252,6 @@ def names_in(features: str) -> FormulaNames:
         for node in nodes:
             if id(node) in name_of and (isinstance(node, ast.Call) or name_of[id(node)] not in bound):
                 names["calls" if id(node) in functions else "values"].append(name_of[id(node)])
-            if isinstance(node, ast.Attribute):
-                names["attributes"].append(ast.unparse(node))
             if isinstance(node, ast.Call) and getattr(node.func, "id", None) not in ("C", "Q"):
                 parts = [id(part) for argument in node.args for part in ast.walk(argument)]
                 names["arguments"].extend(name_of[part] for part in parts if part in name_of)
