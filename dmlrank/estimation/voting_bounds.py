@@ -52,7 +52,7 @@ from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
 from ..functionals.linear_scores import jacobian_at
-from ..nuisance.propensity_model.estimate import PairPropensity
+from ..nuisance.propensity import PairPropensity
 from .cross_fitting import ContextPart, clip_and_renormalise, contexts_at_a_time, over_parts
 from .influence import InfluenceBlocks, NuisanceEstimates, add_to_rows
 from .one_step import Residuals, rows_of_contexts

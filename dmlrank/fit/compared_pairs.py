@@ -37,7 +37,7 @@ from ..exceptions import (
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Custom, Functional, functional_from, kind_of
 from ..functionals.custom import examine, looks_at
 from ..functionals.linear_scores import Linearised, curvature_bias
-from ..nuisance.propensity_model.supplied import is_plan
+from ..nuisance.supplied_propensity import is_plan
 from ..options import Options, in_its_place
 from .estimators import estimator_named, estimator_of
 
@@ -100,10 +100,7 @@ def find_extrapolation(data: PreferenceData, setup: Setup, options: Options, min
 
 
 def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, object] | None:
-    """Return changes of options that make a connected graph of the pairs with labels; None where no change does.
-
-    Tried are a smaller ``min_labels`` (5), both display orders together, and these with ever smaller ``min_labels``.
-    """
+    """Return changes of options, smallest first, that make a connected graph of pairs with labels; None without any."""
     rule, counts = PairRule(data.ordered, min_labels), data.pair_counts()
     with_order = [rule, *rule.looser(False)[:1]] if data.ordered else [rule]
     for looser in (*with_order, *rule.looser(True)):
@@ -162,9 +159,8 @@ def restrict_items(data: PreferenceData, graph: Graph, options: Options, min_lab
             f"{', '.join(in_its_place(name, repr(value)) for name, value in changes.items())} connects them{condition}"
         )
     raise GraphError(
-        f"the comparisons do not connect the models: {len(parts)} components {names} "
-        f"(a pair needs min_labels={min_labels} labelled contexts"
-        f"{' in each order' if data.ordered else ''}); {kept}; {advice}"
+        f"the comparisons do not connect the models: {len(parts)} components {names} (a pair needs "
+        f"min_labels={min_labels} labelled contexts{' in each order' if data.ordered else ''}); {kept}; {advice}"
     )
 
 
@@ -233,8 +229,7 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
     if unbound.edge_weights is not None:
         if weighting != "equal":
             raise OptionError(
-                f"functional={unbound.name!r} has edge weights of its own, and pairs=Pairs(edge_weights=...) asks "
-                f"for others; give them in one place"
+                f"functional={unbound.name!r} and pairs=Pairs(edge_weights=...) have edge weights; use one place"
             )
         weighting = "given"
     weights_of_pairs = _edge_weights(options.pairs.edge_weights, data, graph)
@@ -254,17 +249,15 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
     if n_few and apart is None:
         warn(
             f"{n_few:,} of {graph.n_edges:,} compared pairs have fewer than min_labels={min_labels} labelled "
-            f"prompts{' in one of the two orders' if data.ordered else ''}; the contribution of these pairs to the "
-            f"scores rests mainly on the learner's predictions, which few labels correct; "
-            f"pairs=Pairs(graph='observed') leaves such pairs out",
+            f"prompts{' in one of the two orders' if data.ordered else ''}, which hardly correct what the learner "
+            f"predicts for them; pairs=Pairs(graph='observed') leaves such pairs out",
             kind=IntervalWarning,
         )
     if bound.ignores_opponents and not shared.complete:
         n_items = len(shared.edges)
         warn(
             f"{bound.name} is computed on an incomplete graph ({shared.n_edges:,} of {n_items * (n_items - 1) // 2:,} "
-            f"pairs): models faced different opponents, and a score depends on how strong these are; functional='bt' "
-            f"takes the opponents into account",
+            f"pairs): scores depend on how strong a model's opponents are, which functional='bt' takes into account",
         )
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)
@@ -276,9 +269,8 @@ def set_up_likelihood(data: PreferenceData, graph: Graph, options: Options) -> S
     weights, estimator = _category_weights(options.pairs.category_weights, data), options.estimator
     if weights.total is None or abs(weights.total - 1) > 1e-12:
         raise OptionError(
-            f"category_weights are {weights.first} and {weights.second}, which do not sum to one in every category; "
-            f"estimator={estimator!r} counts every vote as one win, a tie as half a win for both models; use "
-            f"pairs=Pairs(category_weights='half')"
+            f"category_weights {weights.first} and {weights.second} do not sum to one in every category, and "
+            f"estimator={estimator!r} counts every vote as one win; use pairs=Pairs(category_weights='half')"
         )
     functional = replace(BradleyTerry(), apart=models_apart(data, options))
     return Setup(functional.bind(weights, graph), weights, graph, "votes")
@@ -290,9 +282,8 @@ def bind_functional(
     """Return the functional of a fit or a plan, bound to weights and graph; edge_weights (K, K)."""
     if not ordered and not weights.mirrored:
         raise OptionError(
-            f"category weights {weights.first} and {weights.second} treat the two items differently: where "
-            f"display order does not matter, both items need the same weights, with the two wins exchanged; change "
-            f"category_weights, or use position_bias=True"
+            f"category weights {weights.first} and {weights.second} treat the two items differently, although display "
+            f"order does not matter; change category_weights, or use position_bias=True"
         )
     bound = functional_from(functional).bind(weights, graph, edge_weights)
     if isinstance(bound, Custom) and not ordered:
@@ -313,8 +304,7 @@ def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, w
         )
     if not (edges == edges.T).all() or edges.diagonal().any():
         raise GraphError(
-            f"{option} is not symmetric with an empty diagonal, but an edge has no direction and no model is compared "
-            f"with itself; set [j, k] and [k, j] to the same value, and [j, j] to False"
+            f"{option} is not symmetric with an empty diagonal; set [j, k] to the value of [k, j], and [j, j] to False"
         )
     return Graph(cast(NDArray[np.bool_], edges))
 
@@ -329,8 +319,7 @@ def category_weights_from(option: object, n_categories: int | None = None) -> Ca
             weights = CategoryWeights(tuple(first), tuple(second))
     if n_categories is not None and weights.n_categories != n_categories:
         raise OptionError(
-            f"category_weights has {weights.n_categories} categories, and the outcomes have {n_categories}; give "
-            f"{n_categories} numbers for each of the two models"
+            f"category_weights has {weights.n_categories} categories; give {n_categories} numbers for each model"
         )
     return weights
 
@@ -346,9 +335,8 @@ def _category_weights(option: object, data: PreferenceData, functional: Function
         return asked
     if own.n_categories != data.n_categories:
         raise OptionError(
-            f"functional={functional.name!r} has category weights of its own for {own.n_categories} categories, the "
-            f"data have {data.n_categories}: {data.categories}; give the functional {data.n_categories} weights for "
-            f"each of the two models, or none"
+            f"functional={functional.name!r} has weights of {own.n_categories} categories, the data have "
+            f"{data.n_categories}: {data.categories}; give it {data.n_categories} for each of the two models, or none"
         )
     # The default of the option says nothing about what the user wants.
     if asked != own and not (isinstance(option, str) and option == "half"):
@@ -360,10 +348,7 @@ def _category_weights(option: object, data: PreferenceData, functional: Function
 
 
 def check_edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> None:
-    """Raise where an array of edge weights cannot be used on the graph.
-
-    Nothing is checked on a graph that is not connected, which is a problem of its own.
-    """
+    """Raise where an array of edge weights cannot be used on the graph, unless this is not connected."""
     if isinstance(edge_weights, str) or not graph.connected:
         return
     weights = CategoryWeights.for_categories(data.categories, "half")
@@ -406,9 +391,8 @@ _ENOUGH_LABELS = 10
 def choose_pairs(votes: PreferenceData, options: Options) -> OrderChoice:
     """Choose order and ``min_labels``: as the caller says, or with "auto" 10, or 1 where 10 would lose many votes.
 
-    Many are more than 5 % of all votes, or of the votes of the models that votes connect where ``component="largest"``
-    ranks these alone. With ``component="all"``, 1 is chosen also where 10 does not connect the models. Votes on models
-    apart decide nothing.
+    Many are more than 5 % of all votes, or of those of the models that votes connect where these alone are ranked, or,
+    with ``component="all"``, so many that the models are not connected. Votes on models apart decide nothing.
     """
     apart = models_apart(votes, options) if isinstance(options.pairs.graph, str) else None
     if apart is not None:
@@ -598,13 +582,10 @@ def mean_targets(means: MeanPreferences, data: PreferenceData, setup: Setup, opt
 def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: float | str) -> FlooredPreferences:
     """Return a table of mean preferences at which the functional of the fit is finite, close to an estimated table.
 
-    Negative probabilities become 0, and the probabilities of a pair are renormalised. For a functional with a logit or
-    a division, the probabilities of a pair are raised to the floor and renormalised where the share of one of the two
-    models is closer to 0 or 1 than the floor. The floor of a pair with n labels is 1 / (2 (n + 1)). This is about the
-    correction of an empirical logit by half a label (Haldane 1956; Anscombe 1956). The floor is less than half of the
-    share of one label, 1 / n, and goes to zero as n grows.
-
-    Shapes: table (K, K, C), n_labels (K, K).
+    Negative probabilities become 0. For a functional with a logit or a division, the probabilities of a pair with n
+    labels are raised to 1 / (2 (n + 1)) where the share of one of the two models is closer to 0 or 1: about the
+    correction of an empirical logit by half a label (Haldane 1956; Anscombe 1956). Shapes: table (K, K, C), n_labels
+    (K, K).
     """
     functional, uses = setup.functional, setup.graph.edges
     is_outside = (table < 0).any(axis=-1) & uses

@@ -30,7 +30,7 @@ from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceE
 from ..functionals import Borda, CategoryWeights
 from ..inference.covariance import cluster_sums, unit_sums
 from ..inference.score_limits import CombinedMeans, MeanScores, typical_sizes
-from ..nuisance.propensity_model.supplied import places_in
+from ..nuisance.supplied_propensity import places_in
 from .compared_pairs import (
     OrderChoice,
     Setup,
@@ -177,10 +177,7 @@ def order_influence(state: FitState, likelihood: BradleyTerryFit) -> Influence |
 
 
 def win_probability_influence(state: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
-    """Return the influence values of P(item beats opponent) under maximum likelihood, by the delta method.
-
-    With features, the probability is the mean over contexts.
-    """
+    """Return the influence values of P(item beats opponent), a mean over contexts, under maximum likelihood."""
     likelihood, first_weights = state.likelihood, state.setup.weights.first
     assert likelihood is not None
     p, derivative = likelihood.win_probability(state.data.x, item, opponent)
@@ -215,8 +212,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     if propensity is not None and not isinstance(options.missing, str):
         raise OptionError(
             f"missing={options.missing!r} counts every missing score as a value, also those that were not drawn, which "
-            f"propensity= corrects for. Leave missing= out; a run that failed has this score if you write it in the "
-            f"table"
+            f"propensity= corrects for; leave missing= out, and write scores of failed runs in the table"
         )
     if options.judge is not None and options.missing not in ("raise", "model"):
         raise OptionError(
@@ -229,8 +225,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         by_model = ", ".join(f"{data.items[j]!r} {lost[j]:,}" for j in np.argsort(-lost) if lost[j])
         raise MissingDataError(
             f"{int(lost.sum()):,} rows with a model have no score ({by_model}): these runs were drawn, so that "
-            f"propensity= does not correct for them. If these are answers that nobody graded beside a judge, name the "
-            f"judge (judge=); if they are runs that failed, write the score of a failed run, such as 0, in the table"
+            f"propensity= does not correct for them. Name the judge of answers that nobody graded (judge=), and give "
+            f"runs that failed a score, such as 0"
         )
     judges = read_judges(data, source, options.judge)
     has_judge, grades = judges is not None, None
@@ -240,9 +236,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         _require_complete(scores, data)
     if is_modelled and propensity is None and not data.x.shape[1] and not has_judge:
         warn(
-            "missing='model' without features or a judge: scores of other models on the prompt stand in for missing "
-            "ones. Models can be compared only if scores are missing for reasons that have nothing to do with them; "
-            "name features that say which scores are missing, or use missing='common'",
+            "missing='model' without features or a judge: scores of other models on the prompt stand in, as if scores "
+            "were missing for no reason; name features that say which are missing, or use missing='common'",
             kind=IntervalWarning,
         )
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
@@ -289,11 +284,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         warn_of_few_prompts(effective, names, n, FEW_UNLIKE, "add prompts")
     constant = [name for name, error in zip(data.items, covariance.widened.std_errors, strict=True) if not error > 0]
     if constant:
-        warn(
-            f"the scores of {listed(constant)} are the same on all {n:,} prompts: their standard error is zero, which "
-            f"says nothing about further prompts",
-            kind=IntervalWarning,
-        )
+        same = f"the scores of {listed(constant)} are the same on all {n:,} prompts"
+        warn(f"{same}: their standard error is zero, which says nothing about others", kind=IntervalWarning)
     return FitState(
         options=options,
         source=stages.source,
@@ -320,9 +312,7 @@ def _warn_of_few_scores(
         warn(
             f"scores of {listed([models[j] for j in uneven])} were drawn with very different propensities, and few "
             f"scores with small ones outweigh all others: {n_scores[worst]:,} scores of {models[worst]!r} are worth "
-            f"{effective[worst]:.0f} with equal propensities. If the propensities are those of rounds on different "
-            f"prompts, fit the prompts of each round by themselves: one fit of all may be less precise than that of "
-            f"the largest round alone",
+            f"{effective[worst]:.0f} with equal propensities. If rounds were on different prompts, fit each by itself",
         )
     if not len(few):
         return
@@ -332,8 +322,7 @@ def _warn_of_few_scores(
     warn(
         f"{listed([models[j] for j in few])} {'has' if len(few) == 1 else 'have'} scores on too few prompts for "
         f"reliable intervals, which need at least {FEWEST_PROMPTS}; the fewest are equivalent to "
-        f"{np.floor(effective[few].min()):.0f}. Their intervals and tests may not hold, and they may keep "
-        f"ranks open; {advice}",
+        f"{np.floor(effective[few].min()):.0f}. They may keep ranks open; {advice}",
         kind=IntervalWarning,
     )
 
@@ -343,9 +332,7 @@ def bounds_of(scores: FloatArray, given: object = None) -> tuple[float, float]:
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
     if isinstance(given, tuple):
         if low < given[0] or high > given[1]:
-            raise OptionError(
-                f"bounds={given}: the scores lie between {low:g} and {high:g}; give bounds that contain them"
-            )
+            raise OptionError(f"bounds={given}: the scores lie between {low:g} and {high:g}; give wider ones")
         return given
     return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
 
@@ -361,11 +348,8 @@ def limits_of_means(
     """Return what limits of means of prompts, or clusters, need (:mod:`dmlrank.inference.score_limits`).
 
     An unseen prompt has the median score of a model, less or plus a typical deviation, inside the bounds of scores. It
-    may be one of the smallest ``task``, whose prompts have the largest weight. Where scores are missing, n is the
-    effective number of prompts with scores of a model, its ``share`` of all prompts, (K,): the correction of a score,
-    S / pi (Y - m), has the size of a residual once it is multiplied by this share.
-
-    Shapes: cluster, task (n,).
+    may be one of the smallest ``task``, (n,), whose prompts have the largest weight. Where scores are missing, n is the
+    effective number of prompts with scores of a model, its ``share`` of all prompts, (K,).
     """
     n = len(influence.weight)
     rows, plain, heaviest = influence.by_context(), influence.by_context(), 1.0
@@ -472,8 +456,7 @@ def predictor_of(state: FitState) -> tuple[CorrectedMeans, ScoreCells] | None:
 def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
     """Leave out the latest fifth of the clusters on which a model was run, in the order of the data, and predict them.
 
-    Returns their number, how much better the model does there than predicted, and the standard error of this; None
-    where nothing is predicted, or there are few clusters.
+    Returns their number, how much better the model does there than predicted, and its standard error; None for no test.
     """
     from ..estimation.predicted_scores import corrected_means
 
@@ -520,8 +503,8 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
             rows = places_in(prompts, list(data.context_ids), "prompts")
             if len(rows) < len(prompts):
                 raise NuisanceError(
-                    f"propensity= has {len(prompts):,} prompts, and the table {len(rows):,} of them; those on which "
-                    f"nothing was run belong to the sample, too: add a row without a model for each"
+                    f"propensity= has {len(prompts):,} prompts, and the table {len(rows):,} of them; add a row without "
+                    f"a model for each on which nothing was run: they belong to the sample"
                 )
             table = table[np.ix_(rows, places_in(models, data.items, "models"))]
     require_shape(table, shape, "propensity=", "(prompts, models)")
@@ -535,10 +518,6 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
             + "; where earlier runs have none in this column, give the plan itself, which has those of all prompts and "
             "models (on the command line --propensity plan.json, the file of design --out)" * isinstance(given, str)
         )
-    never = ~is_there.any(axis=0)
-    if never.any():
-        without = listed([data.items[j] for j in np.flatnonzero(never)])
-        raise MissingDataError(f"{without} has no score at all; run it on some prompts, or leave it out of the table")
     return np.asarray(table, dtype=float)
 
 
@@ -571,23 +550,20 @@ def _require_complete(scores: ScoreTable, data: PreferenceData) -> None:
         worst = [f"{data.items[j]} ({counts[j]:,})" for j in np.argsort(-counts, kind="stable") if counts[j]]
         raise MissingDataError(
             f"{int(is_missing.sum()):,} of {is_missing.size:,} scores are missing, of {listed(worst, 5)}; "
-            f"{n_complete:,} of {len(is_missing):,} prompts have a score of every model. Means over different prompts "
-            f"cannot be compared. Where a plan drew which runs were made, give its propensities (propensity=): "
-            f"missing='common' is wrong then, because the plan prefers some prompts. Where a judge scored all answers, "
-            f"name its column (judge=). Elsewhere restrict to the common "
-            f"prompts (missing='common'), count a missing score as a value (missing=0.0), let features say which "
-            f"scores are missing (missing='model'), or compare models on the prompts that they share "
-            f"(functional='borda' or 'bt')"
+            f"{n_complete:,} of {len(is_missing):,} prompts have a score of every model, and means over different "
+            f"prompts cannot be compared. Where a plan drew the runs, give its propensities (propensity=); where a "
+            f"judge scored all answers, its column (judge=). Else restrict to the common prompts (missing='common'), "
+            f"count a missing score as a value (missing=0.0), let features say which scores are missing "
+            f"(missing='model'), or compare models on the prompts that they share (functional='borda' or 'bt')"
         )
     if len(is_missing) < 2:
         raise DataError("there is one prompt only; a standard error needs at least two")
 
 
 def variance_from_runs(state: FitState, contrasts: FloatArray) -> FloatArray:
-    """Return the part of the variance of contrasts of scores, (P, K), that comes from runs, (P,).
+    """Return the part of the variance of contrasts of complete scores, (P, K), that comes from runs, (P,).
 
-    Where a model has one run on a prompt, its mean variance between runs on other prompts stands in; NaN where it has
-    no second run on any prompt. No score may be missing.
+    Where a model has one run on a prompt, its mean variance elsewhere stands in; NaN where it has no second run at all.
     """
     scores = state.data.score_table
     weight, is_known = state.influence.weight, np.isfinite(scores.variance)

@@ -35,7 +35,6 @@ class Estimator:
     label_suffix: Addition to the functional's label, in brackets; empty for none.
     uses_features: Whether the estimate depends on the features of the formula; of means, only missing scores do.
     why_not_by_group: Why the estimator gives no scores by group or projection; empty where it does.
-    plan_estimator: The estimator for which further labels are planned.
     why_unused: Why the estimator does not use an option.
     why_unused_by_option: Other reasons, by the name of the option.
     """
@@ -49,7 +48,6 @@ class Estimator:
     label_suffix: str = ""
     uses_features: bool = True
     why_not_by_group: str = ""
-    plan_estimator: str = "debiased"
     why_unused: str = ""
     why_unused_by_option: tuple[tuple[str, str], ...] = ()
 
@@ -80,7 +78,7 @@ class Estimator:
         if self.assumes_bradley_terry and not is_default and not _is_bradley_terry(functional):
             raise OptionError(
                 f"functional={functional!r} was given with estimator={self.name!r}, which has Bradley-Terry scores "
-                f"only; use functional='bt', or estimator='debiased', which estimates every functional"
+                f"only; use functional='bt', or estimator='debiased'"
             )
         for name, value in single.items():
             if self.name not in OPTIONS[name].used_by and not OPTIONS[name].is_default(value):
@@ -94,11 +92,7 @@ class Estimator:
                 raise OptionError(f"{shown_value} was given with {beside}: {reason}; leave {name} out{other}")
 
     def functional(self, option: T) -> T | str:
-        """Return the functional that is estimated in a fit with ``functional=option``.
-
-        An estimator that assumes Bradley-Terry estimates the scores of this model, whatever the option is: an update
-        that changes the estimator keeps the option of the earlier fit.
-        """
+        """Return what is estimated with ``functional=option``: Bradley-Terry scores where these are assumed."""
         return BradleyTerry.name if self.assumes_bradley_terry and not _is_bradley_terry(option) else option
 
     def average(self, influences: Sequence[InfluenceFunction]) -> InfluenceFunction:
@@ -132,7 +126,6 @@ BT_RESTRICTED = Estimator(
     assumes_bradley_terry=True,
     needs_all_propensities=True,
     label_suffix="Bradley-Terry assumed",
-    plan_estimator="bt_restricted",
     why_unused="this estimator is a sum over human labels and cannot use verdicts",
     why_unused_by_option=(
         ("adjust", "this estimator has no slopes on style"),
@@ -190,8 +183,7 @@ _VOTE_OPTIONS = {
 def options_for(data: object, options: Options, given: Mapping[str, object]) -> Options:
     """Return the options of a fit to these data, after a check that its estimator uses the options that were given.
 
-    For derived pairs, their prompts are the contexts and display order is ignored. Options of an earlier fit that the
-    estimator of an update does not use may stay: they are used again when a later update changes the estimator back.
+    Options of an earlier fit that the estimator of an update does not use stay for a later one.
     """
     if not isinstance(options.functional, str):
         functional_from(options.functional)
@@ -218,19 +210,14 @@ def options_for(data: object, options: Options, given: Mapping[str, object]) -> 
             )
         if options.lower_is_better and name != MeanScore.name:
             raise OptionError(
-                f"lower_is_better=True was given with {name}, which counts runs that succeed (1); leave it out, and "
-                f"write 1 for a success"
+                f"lower_is_better=True was given with {name}, which counts runs that succeed (1); leave it out"
             )
         if options.estimator != DEBIASED.name and not estimator_named(options.estimator).assumes_bradley_terry:
             raise OptionError(
-                f"functional={name!r} was given with estimator={options.estimator!r}; means of scores have one "
-                f"estimator: leave estimator out"
+                f"functional={name!r} was given with estimator={options.estimator!r}: leave estimator out"
             )
     if options.lower_is_better and estimator_of(options) is not MEANS:
-        raise OptionError(
-            "lower_is_better=True is for means of a table of scores (functional='mean'), and this fit has others; "
-            "leave it out, or update with lower_is_better=False"
-        )
+        raise OptionError("lower_is_better=True is for means of a table of scores (functional='mean'); leave it out")
     estimator_of(options).check_options(given)
     return options
 
@@ -243,25 +230,21 @@ def _for_derived_pairs(options: Options, data: DerivedPairs) -> Options:
         has_grades = name == "judge" and data.runs is not None and is_mean
         if not OPTIONS[name].is_default(value) and not has_grades:
             raise OptionError(
-                f"{name}={shown(value)} has no meaning for pairs that are derived from scores or rankings: {reason}; "
-                f"leave {name} out"
+                f"{name}={shown(value)} has no meaning for pairs from scores or rankings: {reason}; leave {name} out"
             )
     if options.context and set(options.context) != set(data.prompt):
         raise OptionError(
-            f"context= names {listed(options.context)}, which differs from the prompts that the pairs were derived for "
-            f"({', '.join(data.prompt)}); leave context= out"
+            f"context= names {listed(options.context)}, and pairs are of {', '.join(data.prompt)}; leave context= out"
         )
     # One model alone has a mean, and a judge compares models on different prompts.
     if options.judge is None and not (len(data.models) == 1 and np.isfinite(data.values).any()):
         require_comparison(data)
     if options.run != data.run:
         raise OptionError(
-            f"run={options.run!r} differs from the column of runs of the table as it was read ({data.run!r}); fit the "
-            f"table again with run="
+            f"run={options.run!r} differs from the column of runs that was read ({data.run!r}); fit the table with run="
         )
     if options.position_bias is True:
         raise OptionError(
-            "position_bias=True is not possible: pairs that are derived from scores or rankings have no display order; "
-            "leave it out"
+            "position_bias=True is not possible: pairs from scores or rankings have no display order; leave it out"
         )
     return replace(options, context=tuple(data.prompt), position_bias=False)

@@ -75,8 +75,8 @@ def read_judges(data: PreferenceData, source: DerivedPairs, names: Any) -> Judge
         j = int(np.argmin(n_seen / np.maximum(n_answers, 1)))
         if 2 * n_seen[j] < n_answers[j]:
             raise JudgeError(
-                f"judge {name!r} has scores for {n_seen[j]:,} of {n_answers[j]:,} answers of {data.items[j]!r}; a "
-                f"judge has to see nearly all, graded or not: let it score the others, or leave it out"
+                f"judge {name!r} has scores for {n_seen[j]:,} of {n_answers[j]:,} answers of {data.items[j]!r}, graded "
+                f"or not; let it score nearly all, or leave it out"
             )
         if not np.nanmax(judge) > np.nanmin(judge):
             raise JudgeError(f"judge {name!r} has the same score for all answers, which says nothing; leave it out")
@@ -106,9 +106,8 @@ def warn_without_overlap(models: tuple[str, ...], propensity: FloatArray, is_gra
     few = [name for name, part in zip(models, at_floor, strict=True) if part > _MOST_AT_FLOOR]
     if few:
         warn(
-            f"answers of {listed(few)} with such judge scores were hardly ever graded: by their estimated "
-            f"propensities, {100 * at_floor.max():.0f} of 100 have at most a tenth of the mean chance. What their "
-            f"grades would be rests on the line through those of other answers; grade some of them",
+            f"answers of {listed(few)} with such judge scores were hardly ever graded: {100 * at_floor.max():.0f} of "
+            f"100 have at most a tenth of the mean propensity. Their means rest on other answers; grade some of them",
             kind=IntervalWarning,
         )
 
@@ -122,8 +121,7 @@ def require_comparable(data: PreferenceData, units: Units, *, has_judge: bool) -
         apart = np.flatnonzero(~together.any(axis=1))
         if len(apart):
             raise MissingDataError(
-                f"{data.items[apart[0]]!r} and the others were run on different prompts: nothing says how they "
-                f"compare; name a judge (judge=) or features, or run them on the same prompts"
+                f"{data.items[apart[0]]!r} and the others were run on different prompts; name a judge or features"
             )
     if cluster is None or has_judge:
         return
@@ -133,8 +131,8 @@ def require_comparable(data: PreferenceData, units: Units, *, has_judge: bool) -
     if shares.max() > _MOST_MODELLED:
         j = int(np.argmax(shares))
         raise MissingDataError(
-            f"{100 * shares[j]:.0f} of 100 prompts of {data.items[j]!r} are in {cluster.names[0]}s on which it was "
-            f"never run, and at most {100 * _MOST_MODELLED:.0f} may be; run it on more of them, or leave it out"
+            f"{100 * shares[j]:.0f} of 100 prompts of {data.items[j]!r}, more than {100 * _MOST_MODELLED:.0f}, are in "
+            f"{cluster.names[0]}s on which it was never run; run it on more of them, or leave it out"
         )
 
 
@@ -213,11 +211,7 @@ def grade_figures(
     widening: FloatArray,
     is_known: bool,
 ) -> GradeFigures:
-    """Return how the judges compare with the grades of a fit.
-
-    influence: Of the estimates; widening (K,): by what their standard errors grow because few grades are learnt from.
-    is_known: Whether the propensities of grades are known.
-    """
+    """Return how the judges compare with the grades; ``widening``, (K,): by what few grades widen standard errors."""
     is_there, weight, n = cells.is_there, cells.weight, data.n_contexts
     w = means.inverse
     both = w * weight[:, None]

@@ -98,7 +98,7 @@ from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
 from ..nuisance.boosting import check_tune
-from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
+from ..nuisance.supplied_propensity import check_mean_weights, check_propensity
 from ..options import Options
 from .compared_pairs import find_extrapolation, votes_left_out
 from .estimators import MEANS, estimator_of
@@ -322,11 +322,10 @@ def estimate_scores(
 def second_order_bias(
     inputs: Inputs, repetitions: Sequence[Repetition], gauge: FloatArray, *, is_added: bool
 ) -> tuple[tuple[FloatArray, FloatArray, Treatment], Covariance | None]:
-    """Return the second-order bias of the scores, its standard errors, and what was done about it.
+    """Return the second-order bias -u of the scores, its standard errors, and what was done about it.
 
-    The bias is -u, 0 for a linear functional, and NaN where it is not estimated, or was subtracted with
-    ``average="preferences"``, which has its own warnings. Where u is added, its covariance is returned, too. Whether u
-    can be estimated depends on the functional and the number of labels, which all repetitions share.
+    It is 0 for a linear functional, and NaN where it is not estimated, or was subtracted with
+    ``average="preferences"``. Where u is added, its covariance is returned, too.
     """
     first, estimated = repetitions[0], [r.second_order for r in repetitions if r.second_order is not None]
     if not estimated:

@@ -61,14 +61,14 @@ from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, Functional, functional_from
 from ..functionals.linear_scores import LinkedScore, PositionEffect
 from ..nuisance.boosting import RandomSearch
-from ..nuisance.propensity_model.estimate import (
+from ..nuisance.propensity import (
     Propensity,
     estimate_propensity,
     floored_and_scaled,
     for_both_orders,
     marginal_propensity,
 )
-from ..nuisance.propensity_model.supplied import (
+from ..nuisance.supplied_propensity import (
     column_propensity,
     propensity_columns,
     propensity_features,

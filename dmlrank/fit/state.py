@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..estimation.order_effect import IgnoredOrder, OrderEffect
     from ..estimation.second_order import SecondOrder
     from ..estimation.unanimous_pairs import UnanimousPairs
-    from ..nuisance.propensity_model.estimate import Propensity
+    from ..nuisance.propensity import Propensity
     from ..nuisance.verdicts import Verdicts
 
 

@@ -24,7 +24,7 @@ from ..estimation.voting_bounds import (
 from ..exceptions import OptionError
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
-from ..nuisance.propensity_model.estimate import TabulatedPairPropensity, estimate_vote_rates
+from ..nuisance.propensity import TabulatedPairPropensity, estimate_vote_rates
 from .fit_covariance import make_covariance
 from .stages import Draw, FirstStages, RepetitionSeed
 from .state import FitState, Repetition
@@ -37,9 +37,8 @@ def _all_shown(state: FitState, repetition: Repetition) -> VotingStage:
     pairs = repetition.propensity.pairs
     if pairs is None:
         raise OptionError(
-            "sensitivity needs to know how often battles get no vote. These data have no shown battles without a vote "
-            "(rows with two models and a missing winner), and the propensities are given for the labelled pairs alone; "
-            "add the shown battles without a vote, or give propensities of all pairs, or use propensity='estimate'"
+            "sensitivity needs to know how often battles get no vote, and these data have no rows with two models and "
+            "no winner; add them, give propensities of all pairs, or use propensity='estimate'"
         )
     if isinstance(pairs, TabulatedPairPropensity):
         is_shared = len(pairs.values) == 1

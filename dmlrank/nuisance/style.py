@@ -134,11 +134,7 @@ _Trial: TypeAlias = "tuple[_Equations, AdditiveRows, FloatArray]"
 
 
 def _select(trials: Sequence[_Trial], response: int) -> tuple[float, float]:
-    """Return the ridge and the prior votes of one response with the smallest held-out loss.
-
-    Ridges are tried in decreasing order. A pair's deviation is shrunk to zero as if the pair had the number of prior
-    votes without a deviation; it is infinite for no deviations.
-    """
+    """Return the ridge and the prior votes, by which pairs' deviations are shrunk, with the smallest held-out loss."""
 
     def held_out_loss(fits: Sequence[AdditiveFit]) -> float:
         return sum(
@@ -403,10 +399,7 @@ def context_design(x_in_order: FloatArray, x: FloatArray, n_items: int) -> Float
 
 
 def style_regressors(style: FloatArray, design: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return regressors of m that change their sign with the style differences, (v, p), and their penalties, (p,).
-
-    They are curves of each style difference, and products of style differences and the context's smooth columns.
-    """
+    """Return curves of style differences and products with features, (v, p), as regressors, and penalties, (p,)."""
     both_signs = np.concatenate([style, -style])
     scale = np.sqrt(np.square(style).mean(axis=0))
     columns, penalties = [], []

@@ -42,7 +42,6 @@ from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import check_restricted_categories
 from ..exceptions import HypothesisError, NuisanceError, OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.compared_pairs import category_weights_from, graph_from_array
-from ..fit.estimators import estimator_named
 from ..functionals import BradleyTerry, CategoryWeights, Functional
 from ..functionals.base import edge_matrix
 from ..inference.covariance import Covariance, free_basis
@@ -146,16 +145,14 @@ class Goal:
 
     def _pairs_of_top(self, count: int, names: list[str], scores: FloatArray) -> list[tuple[int, int]]:
         if not 1 <= count <= len(names):
-            raise OptionError(
-                f"top={count} has no meaning for {len(names)} models; give a number from 1 to {len(names)}"
-            )
+            raise OptionError(f"top={count} is no number of {len(names)} models; give one from 1 to {len(names)}")
         best, others = self._best_and_open(count, scores)
         if count == 1 and self.above is None:
             others = np.delete(np.arange(len(names)), best)
         if count == 1 and not len(others):
             raise OptionError(
-                f"top=1 asks who is first, and this is decided: {names[best[0]]} is above every other model (test of "
-                f"first place); plan for the differences of more models, such as top=2, or for all scores"
+                f"top=1 asks who is first, and this is decided: {names[best[0]]} is above every other model; plan for "
+                f"more models, such as top=2, or for all scores"
             )
         if count == 1:
             return [(best[0], k) for k in others]
@@ -181,9 +178,7 @@ class Goal:
         if aside := [names[j] for j in self.aside]:
             few = f" Next to no votes are planned for {some_of(aside)}: too few so far; contrasts= can name them."
         if self.top == 1 and self.above is None:
-            return (
-                f"The contrasts are the differences of {best[0]}, which has the {which} score, from all other models."
-            )
+            return f"The contrasts are the differences of {best[0]}, which has the {which} score, from all others."
         if self.top == 1:
             return (
                 f"First place is not decided: {best[0]} has the {which} score, and the plan is for its differences "
@@ -271,8 +266,7 @@ def criterion_rows(kind: str, targets: Targets, gauge: FloatArray) -> FloatArray
     constant = np.linalg.norm(free_rows, axis=1) <= 1e-9 * np.linalg.norm(rows, axis=1)
     if constant.any():
         raise HypothesisError(
-            f"contrast {labels[int(np.argmax(constant))]!r} has a value that the functional fixes, which no label can "
-            f"change; leave it out"
+            f"contrast {labels[int(np.argmax(constant))]!r} has a value that the functional fixes; leave it out"
         )
     if kind == "A":
         return rows
@@ -307,7 +301,7 @@ def vote_problem(
     row: IntArray,
     limits: Limits,
     *,
-    estimator: str,
+    is_restricted: bool,
     ordered: bool,
     weights: ArrayLike | None,
     **further: Any,
@@ -319,11 +313,8 @@ def vote_problem(
     n_items, n_contexts = mu.shape[1], len(row)
     edges = edge_matrix(functional.graph, functional.edge_weights, n_items) > 0
     first, second = np.nonzero(edges if ordered else np.triu(edges))
-    is_restricted = estimator_named(estimator).needs_all_propensities
     if is_restricted and (not isinstance(functional, BradleyTerry) or functional.weights is None):
-        raise OptionError(
-            f"functional={functional.name!r} with estimator='bt_restricted'; this estimator needs functional='bt'"
-        )
+        raise OptionError(f"estimator='bt_restricted' needs functional='bt', not {functional.name!r}; change one")
     if is_restricted and functional.weights is not None:
         check_restricted_categories(functional.weights, ("first", "second", "ties")[: mu.shape[3]])
     return (RestrictedVoteProblem if is_restricted else VoteProblem)(
@@ -353,8 +344,8 @@ def mu_array(mu: object) -> FloatArray:
     table = array_of_numbers(mu, 4)
     if table is None or table.shape[1] != table.shape[2] or min(table.shape[1:]) < 2 or not len(table):
         raise NuisanceError(
-            f"mu is of the type {type(mu).__name__} with the shape {np.shape(cast(Any, mu))}; it must be an array of "
-            f"probabilities (contexts, models, models, categories), of at least one context, two models, two categories"
+            f"mu is a {type(mu).__name__} with the shape {np.shape(cast(Any, mu))}; give probabilities (contexts, "
+            f"models, models, categories) of at least one context, two models and two categories"
         )
     items = np.arange(table.shape[1])
     if (table[:, items, items] != 0).any():

@@ -164,8 +164,7 @@ def design(
         ]
         if given or functional not in ("borda", MeanScore.name):
             raise OptionError(
-                f"{', '.join(given) or 'functional='} belongs to a plan of labels, and a frame of scores leads to "
-                f"a plan of runs: leave it out"
+                f"{', '.join(given) or 'functional='} belongs to a plan of labels, not of runs; leave it out"
             )
         with one_thread(), computing_with(n_jobs, progress):
             return design_table(mu, goal, limits, prompts, candidate)
@@ -200,7 +199,7 @@ def design(
         table,
         np.arange(n_contexts),
         limits,
-        estimator=estimator,
+        is_restricted=estimator == "bt_restricted",
         ordered=position_bias,
         weights=align_by_index(weights, rows.index, name="weights", of="the contexts"),
         floor=floor,

@@ -46,13 +46,10 @@ _CHUNK_NUMBERS = 2_000_000
 STORED_NUMBERS = 50_000_000
 # Smallest propensity of a plan of grades, as a share of the mean, and the least gain for which it prefers prompts.
 _LEAST_GRADED, _LEAST_GAIN = 0.25, 0.05
-_OF_ARENA = (
-    "Votes count as in an arena, and the plan is for the leader against its rivals; contrasts= asks for other "
-    "differences, or for all scores (a list of the models)."
-)
+_OF_ARENA = "Votes count as in an arena, and the plan is for the leader against its rivals; contrasts= asks for others."
 _UNMET = (
-    "No votes compare {pairs}: labels of a pair without votes are planned with the learner's prediction from votes on "
-    "other pairs, which no vote has checked; plan again after the first of them."
+    "No votes compare {pairs}: labels of a pair without votes are planned with the learner's prediction from others, "
+    "which no vote has checked; plan again after the first of them."
 )
 # Weight of such a pair, as a share of that of a vote.
 _NEXT_TO_NOTHING = 1e-6
@@ -71,8 +68,7 @@ def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, prompts: str, 
     n_missing = int(table.isna().to_numpy().sum())
     if n_missing:
         raise DataError(
-            f"{n_missing:,} of {table.size:,} scores of the table are missing; leave out prompts or models, such as "
-            f"with table.dropna()"
+            f"{n_missing:,} of {table.size:,} scores of the table are missing; leave out prompts or models (dropna)"
         )
     n, names = table.shape[0], [str(name) for name in table.columns]
     rows = {prompt: np.repeat(table.index, len(names)), "model": np.tile(names, n), "score": table.to_numpy().ravel()}
@@ -112,8 +108,7 @@ def design_fit(
         if newdata is not None:
             raise OptionError(
                 "newdata= is for votes; a plan for scores is for the prompts of the fit, or with from_scratch=True for "
-                "as many of the same kind, whose identifiers then take the places of those in the sample. For further "
-                "prompts, run all models on them and fit the rows of all prompts"
+                "as many of the same kind. For others, run all models on them and fit the rows of all prompts"
             )
         of_scores, goal = score_problem(estimates, steps, goal, limits, candidate, from_scratch)
         return specify(of_scores, goal, limits) if steps.grades is None else _plan_of_grades(of_scores, goal, limits)
@@ -125,8 +120,8 @@ def design_fit(
         )
     if estimates.extrapolation:
         warn(
-            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared: the plan depends on extrapolated "
-            f"probabilities, and its predicted standard errors do not take account of the fit's labels"
+            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared: the plan rests on extrapolated "
+            f"probabilities, and leaves out the fit's labels"
         )
     if is_arena and goal.above is not None:
         placed = np.setdiff1d(np.arange(len(estimates.models)), goal.aside)
@@ -226,8 +221,7 @@ def _problem_of_fit(
     if steps.first.mean is not None:
         if newdata is not None:
             raise OptionError(
-                "newdata= is for fits that average scores over prompts, and average='preferences' has one table of "
-                "mean preferences: leave newdata= out, or plan with update(average='scores')"
+                "newdata= has no meaning for average='preferences'; leave it out, or plan with update(average='scores')"
             )
         functional = steps.first.mean.score
     return vote_problem(
@@ -235,7 +229,7 @@ def _problem_of_fit(
         tables,
         row,
         limits,
-        estimator=steps.estimator.plan_estimator,
+        is_restricted=steps.estimator.needs_all_propensities,
         ordered=data.ordered,
         weights=weights,
         floor=float(steps.repetitions[0].floor),
@@ -262,16 +256,11 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
     is_bt = isinstance(steps.setup.functional, BradleyTerry) and steps.first.mean is None
     n_doubts = len(estimates.diagnostics.doubts)
     if n_doubts and estimates.has_intervals:
-        yield (
-            f"The fit's intervals may not hold for these data ({counted(n_doubts, 'warning')} of the fit), and what "
-            f"this plan predicts may not hold either."
-        )
+        warned = counted(n_doubts, "warning")
+        yield f"The fit's intervals may not hold for these data ({warned} of the fit), nor may this plan."
     n = steps.data.n_contexts
     if has_votes and n <= FEW_CLUSTERS and steps.options.prompts == "random":
-        yield (
-            f"The plan is for further labels on the same {n} prompts, which say little about others; prefer new ones "
-            f"(newdata=)."
-        )
+        yield f"The plan is for further labels on the same {n} prompts, which say little about others."
     if has_votes:
         yield (
             "The prompts have votes already, and labels of the same prompt are taken as independent given its "
@@ -279,20 +268,17 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
         )
     if is_bt and steps.setup.weighting == "equal" and not goal.of_all_scores:
         yield (
-            "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
-            f"with pairs=Pairs(edge_weights='counts') needs fewer labels for a few differences, but asks {AS_MET}."
+            "Pairs have equal weights, so that a difference rests on labels of all pairs of both models; a fit with "
+            f"pairs=Pairs(edge_weights='counts') needs fewer labels for a few differences, but asks {AS_MET}."
         )
     if estimates.diagnostics.second_order_treatment != "left in":
         name, _, own_error = estimates.diagnostics.largest_second_order
         yield (
-            f"A later fit removes the second-order bias of curved scores, too, and reports larger standard errors: the "
-            f"plan leaves out the error of this bias (in this fit {own_error:.2f} standard errors for {name})."
+            f"Standard errors of a later fit are larger: the plan leaves out the error of the second-order bias that "
+            f"is removed (in this fit {own_error:.2f} standard errors for {name})."
         )
     if weights_held:
-        yield (
-            "Weights of pairs are held at the present counts of labels. A later fit with "
-            "pairs=Pairs(edge_weights='counts') counts the new labels, too, and has other scores."
-        )
+        yield "Weights of pairs are held at the present counts of labels; a later fit counts the new ones, too."
 
 
 def _above(estimates: Estimates, top: int | None, from_scratch: bool) -> NDArray[np.bool_] | None:

@@ -381,8 +381,7 @@ class Plan(Solution, Summarised):
             mu = self._probabilities(contexts)
         if len(problem.cost) > 1 or len(problem.context_weight) > 1:
             raise OptionError(
-                "costs or weights by context are not known for other contexts; make the plan with other costs, and "
-                "without weights="
+                "costs or weights by context are not known for other contexts; make the plan without them"
             )
         other = problem.of_contexts(mu)
         least = np.array([[self.smallest_propensity]])
@@ -589,9 +588,7 @@ class Plan(Solution, Summarised):
         check_path(path)
         kind = Path(os.fsdecode(path)).suffix.lower()
         if kind not in (".csv", ".json"):
-            raise OptionError(
-                f"the path {os.fspath(path)!r} has the ending {kind!r}; a plan is written as .csv or .json"
-            )
+            raise OptionError(f"the path {os.fspath(path)!r} ends in {kind!r}; a plan is written as .csv or .json")
         problem, seed = self.problem, resolve_seed(rng)
         rows = self.sample(seed)
         if kind == ".csv":
@@ -618,9 +615,7 @@ class Plan(Solution, Summarised):
         """
         before = self.goal.sigma_without_plan(self.problem.between)
         if before is not None and relative_width(replace(self, sigma=before)) <= 1:
-            raise OptionError(
-                "the labels of the fit already reach this precision; ask for a higher one, or plan from_scratch=True"
-            )
+            raise OptionError("labels of the fit already reach this; ask for more, or plan from_scratch=True")
         found, least = cheapest(self, relative_width)
         if least > 1:
             n, advice = self.problem.n_contexts, "plan for more prompts: pass them to design() of the fit as newdata="

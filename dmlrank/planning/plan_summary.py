@@ -51,9 +51,7 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
         first_rows = range(len(labels))[:_MAX_CONTRASTS]
         rows += [(*row, "") for row in _rows_of(solution, (contrasts, labels), first_rows, alpha)]
         part = f" (the first {_MAX_CONTRASTS} of {len(labels)})" if len(labels) > _MAX_CONTRASTS else ""
-        notes.append(
-            f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly."
-        )
+        notes.append(f"Rows below the models are the contrasts of the plan{part}; their intervals hold jointly.")
     if isinstance(problem, VoteProblem):
         in_table = {problem.models[place] for place in shown.places} if of_models else set(problem.models)
         by_score = ranking if of_models else np.arange(len(problem.models))
@@ -106,14 +104,11 @@ def _rounds_note(solution: Solution) -> str:
     new, joint, before = (fixed_text(float(error), digits) for error in errors / np.sqrt(problem.n_contexts))
     start = f"Standard error of {labels[widest]}:"
     if goal.counts is not None:
-        return (
-            f"{start} {before} from the fit, {joint} from one fit of all rows (with estimated propensities, or those "
-            f"of mixture_propensity)."
-        )
+        return f"{start} {before} from the fit, {joint} from one fit of all rows (or with mixture_propensity)."
     # For votes a note names the mixture of all rounds' propensities.
     rest = ""
     if problem.of_scores and errors[1] > errors[2]:
-        rest = " Fit the new rows by themselves: every prompt counts the same in one fit, and these have fewer runs."
+        rest = " Fit the new rows by themselves: they have fewer runs, and every prompt counts the same in one fit."
     return (
         f"{start} {new} from the new prompts alone, {joint} together with the data of the fit in one fit of all rows, "
         f"each with the propensity of its own round (the fit: {before}).{rest}"
@@ -316,32 +311,27 @@ def _statements(solution: Solution, alpha: float) -> Iterator[str]:
     if solution.slack and cost < (1 - 1e-9) * solution.budget:
         times = int(solution.budget / max(cost, 1e-300)) if problem.of_scores else 1
         rest = f", or run every planned cell {times} times (a fit takes the mean of its runs)" if times > 1 else ""
-        yield (
-            f"The budget is slack: all {what} that make the plan's scores more precise cost {cost:,.6g} together. Use "
-            f"the rest for further prompts{rest}."
-        )
+        start = f"The budget is slack: all {what} that make the plan's scores more precise cost {cost:,.6g} together"
+        yield f"{start}. Use the rest for further prompts{rest}."
     rows = np.vstack([np.eye(len(solution.sigma)), goal.targets[0]])
     sigmas = (solution.sigma if goal.earlier is None else goal.earlier, solution.sigma)
     before, after = (((rows @ sigma) * rows).sum(axis=1) for sigma in sigmas)
     if (after > _LARGER * before).any():
         yield (
-            "For some scores or contrasts the standard error is larger than that of the fit without the planned "
-            "labels: few labels on many new prompts get the weight of these prompts (plan for fewer, or fit all rows "
-            "with the mixture of all rounds' propensities, mixture_propensity), and weights by counts follow labels."
+            "Some standard error is larger than that of the fit without the planned labels: few labels on many new "
+            "prompts get the weight of these (plan for fewer, or fit all rows with mixture_propensity), and weights by "
+            "counts follow labels."
         )
     if isinstance(problem, VoteProblem) and not problem.ordered:
         yield "The display order of a pair is drawn at random; fit the labels with position_bias=False."
     if problem.of_scores and goal.share is not None:
         yield (
             "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier "
-            "(and features) of one new prompt in the place of each, at random, also in rows without a model, and fit "
-            "with the column of propensities (propensity='propensity') in place of the plan."
+            "(and features) of one in the place of each, at random, also in rows without a model, and fit with "
+            "propensity='propensity' in place of the plan."
         )
     if thin := thin_models(solution):
-        yield (
-            f"{listed(thin, 5)} will have too few runs for intervals; leave them out of the fit (min_votes="
-            f"{FEWEST_PROMPTS}), where they keep ranks open."
-        )
+        yield f"{listed(thin, 5)} will have too few runs for intervals; leave them out (min_votes={FEWEST_PROMPTS})."
 
 
 def thin_models(solution: Solution) -> tuple[str, ...]:

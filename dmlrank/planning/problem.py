@@ -35,7 +35,7 @@ from ..estimation.bt_restricted import RestrictedBradleyTerry, information_inver
 from ..estimation.cross_fitting import clip_and_renormalise
 from ..exceptions import OptionError
 from ..functionals import BradleyTerry, Functional
-from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
+from ..nuisance.propensity import TabulatedPairPropensity
 from .cells import (
     CellArray,
     Computed,

@@ -149,8 +149,8 @@ class ScoreProblem(Problem):
         needed = self.expected_cost(least)
         if needed > budget * (1 + 1e-9):
             raise OptionError(
-                f"budget={budget:g} is too small: compared models on the same prompts, with at least the propensities "
-                f"so far and {lower:.3g}, cost {needed:.6g}; raise the budget, or lower min_propensity="
+                f"budget={budget:g} is too small: propensities of at least {lower:.3g} and those so far, on the same "
+                f"prompts, cost {needed:.6g}; raise the budget, or lower min_propensity="
             )
         return least
 
@@ -223,7 +223,7 @@ def score_problem(
     scores, n = steps.data.score_table, steps.data.n_contexts
     if goal.criterion != "A" or limits.one_pair or limits.explore:
         raise OptionError(
-            "a plan for scores minimises a sum of variances: leave criterion=, one_pair= and explore= at their defaults"
+            "a plan for scores minimises a sum of variances: leave criterion=, one_pair= and explore= out"
         )
     before, influence, names = _propensities_so_far(estimates, steps), steps.influence, list(estimates.names)
     assert isinstance(influence, Influence)
@@ -237,8 +237,7 @@ def score_problem(
     if from_scratch:
         if candidate is not None or not is_complete.all():
             raise OptionError(
-                "from_scratch=True needs the scores of all models on all prompts (such as missing='common'); leave "
-                "candidate= out, or from_scratch="
+                "from_scratch=True needs all scores (missing='common'); leave candidate= out, or from_scratch="
             )
         if steps.options.prompts != "fixed":
             goal = replace(goal, share=0.5)
@@ -248,8 +247,8 @@ def score_problem(
     residual, goal = mean - predicted, replace(goal, scores=estimates.estimate[like])
     if is_complete.all():
         raise OptionError(
-            "every model was run on every prompt of the fit: further prompts, or further runs of all cells, make "
-            "scores more precise; name a model without runs as candidate=, or plan a new round with from_scratch=True"
+            "every model was run on every prompt of the fit; take further prompts or further runs of all cells, name a "
+            "model without runs as candidate=, or plan a new round with from_scratch=True"
         )
     group = _groups(steps, goal, names, is_complete)
     # Without a score, or in a round of its own, a residual stands for one that is there.
@@ -326,8 +325,7 @@ def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
     before = is_there.astype(float) if known is None else known
     if not np.isfinite(before).all():
         raise OptionError(
-            "the propensities of scores that were not drawn are not known from a column; give the fit the plan of the "
-            "last round, or a frame of prompts by models"
+            "propensities of scores that were not drawn are not known from a column; fit with the plan or a frame"
         )
     return before
 
@@ -338,9 +336,7 @@ def _groups(steps: FitState, goal: Goal, names: list[str], is_complete: NDArray[
     rows = criterion_rows(goal.criterion, targets, steps.setup.functional.gauge(len(names)).basis)
     metric, is_open = rows.T @ rows, np.flatnonzero(~is_complete)
     if not np.diag(metric)[is_open].any():
-        raise OptionError(
-            f"the models of {listed(targets[1], 5)} were run on all prompts: no run makes these more precise"
-        )
+        raise OptionError(f"{listed(targets[1], 5)}: run on all prompts, so that no run makes these more precise")
     group = np.full(len(names), -1)
     group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
     return group

@@ -126,8 +126,7 @@ def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float
     rho = array_of_numbers(shares, 1)
     if rho is None or rho.shape != (len(tables),) or not (rho >= 0).all() or not np.isclose(rho.sum(), 1):
         raise OptionError(
-            f"shares={shown(shares)} with {len(tables)} rounds; pass one number of at least 0 per round, such that the "
-            f"numbers sum to one"
+            f"shares={shown(shares)} with {len(tables)} rounds; give a number of at least 0 per round, in all one"
         )
     return np.asarray(np.tensordot(rho, tables, axes=1))
 
@@ -183,7 +182,5 @@ def _tables(propensities: Sequence[ArrayLike]) -> FloatArray:
         )
     tables = np.stack([part for part in parts if part is not None])
     if not ((tables >= 0) & (tables <= 1)).all():
-        raise NuisanceError(
-            f"propensities range from {tables.min():g} to {tables.max():g}; pass probabilities, between 0 and 1"
-        )
+        raise NuisanceError(f"propensities range from {tables.min():g} to {tables.max():g}; pass probabilities")
     return tables

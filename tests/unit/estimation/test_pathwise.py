@@ -25,7 +25,7 @@ from dmlrank.functionals import (
     SoftMin,
 )
 from dmlrank.functionals.linear_scores import PositionEffect, WinShare
-from dmlrank.nuisance.propensity_model.estimate import TabulatedPairPropensity
+from dmlrank.nuisance.propensity import TabulatedPairPropensity
 
 from ...support import either_order, without_order
 from .populations import Population, data_of, slope, submodels

@@ -18,7 +18,7 @@ from dmlrank.estimation.voting_bounds import (
     first_order_bounds,
 )
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, Graph, RankCentrality, SoftMin
-from dmlrank.nuisance.propensity_model.estimate import TabulatedPairPropensity
+from dmlrank.nuisance.propensity import TabulatedPairPropensity
 
 from ...support import without_order
 from .populations import Population, data_of, slope, submodels

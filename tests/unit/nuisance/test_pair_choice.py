@@ -10,11 +10,9 @@ from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
 from dmlrank._utils.tasks_and_threads import computing_with
-from dmlrank.nuisance import effects_and_trees
+from dmlrank.nuisance import effects_and_trees, pair_choice
 from dmlrank.nuisance.effects_and_trees import SCREENED, BoostingStage, TunedEffects, selection_cells
-from dmlrank.nuisance.propensity_model import pair_choice
-from dmlrank.nuisance.propensity_model.estimate import estimate_propensity
-from dmlrank.nuisance.propensity_model.pair_choice import (
+from dmlrank.nuisance.pair_choice import (
     DRAWN_PER_SHOWN,
     NoiseContrast,
     PairChoiceEffects,
@@ -25,6 +23,7 @@ from dmlrank.nuisance.propensity_model.pair_choice import (
     pair_shares,
     shown_pairs,
 )
+from dmlrank.nuisance.propensity import estimate_propensity
 from dmlrank.nuisance.smooth import PenalisedSearch, SmoothBasis
 from dmlrank.nuisance.training_rows import Folds, LabelledRows, labelled_cells
 

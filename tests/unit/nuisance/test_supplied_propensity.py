@@ -11,8 +11,8 @@ import dmlrank as dr
 from dmlrank.data.columns import Columns
 from dmlrank.data.graph import Graph
 from dmlrank.exceptions import NuisanceError
-from dmlrank.nuisance.propensity_model.estimate import Propensity, TabulatedPairPropensity
-from dmlrank.nuisance.propensity_model.supplied import column_propensity, mean_weight, supplied_propensity
+from dmlrank.nuisance.propensity import Propensity, TabulatedPairPropensity
+from dmlrank.nuisance.supplied_propensity import column_propensity, mean_weight, supplied_propensity
 
 FORMULA = "winner ~ x0 | model_a + model_b"
 QUICK = {"n_estimators": 40, "num_leaves": 6, "min_data_in_leaf": 5}

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._utils.tasks_and_threads import current, in_order, product, report, rows_of_a_product, transposed_product
-from ...data.arrays import row_slices
-from ...data.columns import row_codes
-from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting import BinnedPairs
-from ..effects_and_trees import BoostingStage, EffectsAndTrees, FoldEffects, TunedEffects
-from ..smooth import Design, PenalisedLikelihood, SmoothBasis, column_sums, with_constant
-from ..training_rows import FoldCells, LabelledRows, labelled_cells, ordered_cells
+from .._utils.tasks_and_threads import current, in_order, product, report, rows_of_a_product, transposed_product
+from ..data.arrays import row_slices
+from ..data.columns import row_codes
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from .all_pairs.predict import PairTrees, predict_all_pairs
+from .boosting import BinnedPairs
+from .effects_and_trees import BoostingStage, EffectsAndTrees, FoldEffects, TunedEffects
+from .smooth import Design, PenalisedLikelihood, SmoothBasis, column_sums, with_constant
+from .training_rows import FoldCells, LabelledRows, labelled_cells, ordered_cells
 
 if TYPE_CHECKING:
     import lightgbm as lgb

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ..._utils.argument_checks import real_array, require_shape
-from ..._utils.tasks_and_threads import warn
-from ...data.arrays import name_of, row_slices
-from ...data.columns import beside, value_codes
-from ...data.formula.features import Environment, check_features, fit_features, locate_names
-from ...data.formula.parse import names_in, one_sided
-from ...data.graph import Graph
-from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ...exceptions import (
+from .._utils.argument_checks import real_array, require_shape
+from .._utils.tasks_and_threads import warn
+from ..data.arrays import name_of, row_slices
+from ..data.columns import beside, value_codes
+from ..data.formula.features import Environment, check_features, fit_features, locate_names
+from ..data.formula.parse import names_in, one_sided
+from ..data.graph import Graph
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..exceptions import (
     FormulaError,
     MissingDataError,
     NuisanceError,
@@ -30,7 +30,7 @@ from ...exceptions import (
     failing_as,
     listed,
 )
-from .estimate import Propensity, TabulatedPairPropensity
+from .propensity import Propensity, TabulatedPairPropensity
 
 
 def propensity_columns(propensity: object) -> tuple[str, ...] | None:
@@ -67,10 +67,7 @@ _SMALLEST = 1e-12
 
 
 def propensity_table(data: PreferenceData, propensity: object) -> FloatArray:
-    """Return the propensities of all pairs, (n, K, K), that an array, a function or a plan gives.
-
-    Where a plan has ``position_bias`` and the data differ from it, the plan's propensities are converted.
-    """
+    """Return the propensities of all pairs, (n, K, K), of an array, a function or a plan, in the order of the data."""
     if is_plan(propensity):
         return _table_of_plan(propensity, data)
     if callable(propensity):
@@ -94,9 +91,7 @@ def check_propensity(propensity: object) -> None:
     if isinstance(propensity, str) and propensity.lstrip().startswith("~") and one_sided(propensity) is None:
         raise FormulaError(f"propensity={propensity!r}; allowed: '~ features', such as '~ C(category) + score'")
     if isinstance(propensity, str) and not propensity:
-        raise OptionError(
-            "propensity='' names no column; allowed: 'estimate', 'marginal', '~ features', the name of a column"
-        )
+        raise OptionError("propensity='' names no column; name one, or use 'estimate', 'marginal' or '~ features'")
     if isinstance(propensity, str) or is_plan(propensity) or callable(propensity):
         return
     allowed = (
@@ -134,8 +129,7 @@ def supplied_propensity(
         i, j, k = (int(place[0]) for place in np.nonzero(uneven))
         raise NuisanceError(
             f"propensity= differs by order in context {data.context_ids[i]!r} for {data.items[j]!r} and "
-            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False, give the sum of "
-            f"both orders, such as pi + pi.transpose(0, 2, 1)"
+            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); give pi + pi.transpose(0, 2, 1)"
         )
     at_cells = values[cells.context, cells.first, cells.second].astype(float)
     return Propensity(at_cells, "given", pairs=TabulatedPairPropensity(np.where(is_used, values, 0.0)))
@@ -163,8 +157,8 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
     if differs.any():
         cell = int(np.flatnonzero(differs)[0])
         raise NuisanceError(
-            f"propensity column {column!r} has different values ({low[cell]}, {high[cell]}) for votes on the same pair "
-            f"in context {data.context_ids[data.cells.context[cell]]!r}; allowed: one propensity per pair and context"
+            f"propensity column {column!r} has different values ({low[cell]}, {high[cell]}) for one pair in context "
+            f"{data.context_ids[data.cells.context[cell]]!r}; give one"
         )
     return Propensity(high, "given")
 
@@ -207,10 +201,8 @@ def _table_of_plan(plan: Any, data: PreferenceData) -> FloatArray:
     if n_labels > expected + _FAR * np.sqrt(expected):
         raise NuisanceError(
             f"propensity=plan: the data have {n_labels:,} labels of pairs, and the plan has {expected:,.0f} for their "
-            f"prompts, so that not all of them are labels of the plan, whose propensities the others do not have. Fit "
-            f"the labels of the plan alone, with all of its prompts, also those without a label; to add earlier votes, "
-            f"give every row its own propensity in a column, propensity='name' (documentation: how to stop, old votes "
-            f"and a plan)"
+            f"prompts, so that not all are labels of the plan. Fit those of the plan alone, with all of its prompts; "
+            f"to add earlier votes, give every row its own propensity in a column (how to stop: old votes and a plan)"
         )
     return table
 
@@ -232,9 +224,8 @@ _FEWEST_EFFECTIVE_LABELS = 30, 100
 def mean_weight(data: PreferenceData, propensity: Propensity, unit: IntArray) -> tuple[float, float, float]:
     """Return the mean of S / pi over contexts and pairs with labels, its standard error, and its z as a test of one.
 
-    It is the number of labels, divided by the number expected from the propensities. Units, (n,), are independent:
-    contexts, or clusters of them. Where propensities are known at the labels only, numbers of labels are effective
-    ones: numbers of labels of equal weight that would give the same precision.
+    It is the number of labels, divided by the number expected from the propensities. Units, (n,), are independent.
+    Where propensities are known at the labels only, labels count as so many of equal weight as give the same precision.
     """
     cells, n_items = data.cells, data.n_items
     pair, weight = cells.first * n_items + cells.second, 1 / propensity.cells
@@ -303,11 +294,7 @@ def _factor_by_halves(
 
 
 def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> float | None:
-    """Return the overall factor of supplied propensities, and warn where they do not fit the labels.
-
-    The result is None where the propensities are not supplied, because estimated propensities are scaled so that the
-    factors are one, and where there are too few labels to estimate the factor.
-    """
+    """Return the overall factor of supplied propensities (None for others, or few labels); warn of a wrong one."""
     if propensity.how != "given":
         return None
     factor, std_error, z = mean_weight(data, propensity, unit)
@@ -317,7 +304,6 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
         warn(
             f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
             f"right propensities, is {factor:.3g} (standard error {std_error:.2g}), so that they are about {wrong}; "
-            f"give the probability that this pair is labelled in this prompt, {order}, whether or not another pair of "
-            f"it is",
+            f"give the probability that this pair is labelled in this prompt, {order}",
         )
     return factor if np.isfinite(factor) else None

@@ -14,7 +14,7 @@ from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.nuisance import boosting
 from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster
-from dmlrank.nuisance.propensity_model.estimate import (
+from dmlrank.nuisance.propensity import (
     boosters_by_fold,
     estimate_propensity,
     labelled_and_sampled_pairs,
@@ -22,7 +22,7 @@ from dmlrank.nuisance.propensity_model.estimate import (
 )
 from dmlrank.nuisance.training_rows import Folds, stack_rows
 
-from ....support import two_of
+from ...support import two_of
 
 SMALL = {"n_estimators": 40, "num_leaves": 4, "learning_rate": 0.05}
 N_ITEMS = 4
