@@ -101,7 +101,7 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         "calibration": lambda: figure(fit(20).plot("calibration")),
         "influence": lambda: figure(fit(20).plot("influence", top=15)),
         "sheet_3": lambda: fit(3).plot("sheet"),
-        "sheet_20": lambda: fit(20).plot("sheet", by="category"),
+        "sheet_20": lambda: fit(20).plot("sheet"),
         "sheet_200": lambda: fit(200).plot("sheet"),
     }
 

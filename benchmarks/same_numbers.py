@@ -108,7 +108,7 @@ def _known_first_stages(estimator: str, **options: Any) -> Numbers:
 
 def _ties(functional: str, **options: Any) -> Callable[[], Numbers]:
     def numbers() -> Numbers:
-        battles = dr.datasets.simulate_ties(600, rng=0)
+        battles = dr.datasets.Ties().sample(600, rng=0)
         return of_result(fit("winner ~ x0 + x1 | model_a + model_b", battles, functional=functional, **options))
 
     return numbers

@@ -8,32 +8,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = [
-    "ColumnError",
-    "DataError",
-    "DataNotStoredError",
-    "DmlrankError",
-    "DmlrankWarning",
-    "ExecutorError",
-    "FileWriteError",
-    "FormulaError",
-    "FrameTypeError",
-    "GraphError",
-    "HypothesisError",
-    "IntervalWarning",
-    "JudgeError",
-    "MissingDataError",
-    "MissingExtraError",
-    "NoIntervalError",
-    "NuisanceError",
-    "OptionError",
-    "OptionTypeError",
-    "OutcomeError",
-    "StorageError",
-    "UnknownModelError",
-]
-
-
 _LONGEST_MESSAGE = 8_000
 
 

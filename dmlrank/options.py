@@ -43,20 +43,14 @@ _NAME = re.compile(r"[^\W\d]\w*")
 class EqualStyle:
     """Scores of models for answers of equal style: a value of ``adjust=`` of ``dml_rank``.
 
-    The slopes of the preference on style differences are estimated within prompt and pair. The scores are those of
-    answers with style differences of zero along these slopes. The adjustment is associational, not causal, because the
-    style of an answer depends on the model.
+    Scores are those of answers with style differences of zero, along slopes that are estimated within prompt and pair.
+    The adjustment is associational, not causal, because the style of an answer depends on the model.
 
     Parameters
     ----------
     formula : str
         ``"~ log_length + headers"``: columns of the data with style differences, first answer minus second answer, as
         :func:`dmlrank.data.style_columns` makes them. ``Q("a name")`` quotes a name that is no word.
-
-    Raises
-    ------
-    OptionError
-        If the formula has anything but names of columns.
 
     References
     ----------
@@ -90,8 +84,7 @@ def style_names(formula: str) -> tuple[str, ...]:
         if quoted is None and not _NAME.fullmatch(term):
             raise OptionError(
                 f"the style formula {formula!r} has the term {term!r}; allowed: names of columns joined by '+', as in "
-                f"'~ log_length + headers', because a style difference has to change its sign where the answers are "
-                f"exchanged; compute other differences as columns"
+                f"'~ log_length + headers'; compute other differences as columns"
             )
         names.append(quoted[2] if quoted else term)
     if len(set(names)) < len(names):
@@ -184,9 +177,7 @@ def _as_bounds(bounds: object) -> tuple[float, float] | None:
     if bounds is None:
         return None
     if not len(numbers) == len(given) == 2 or not numbers[0] < numbers[1]:
-        raise OptionError(
-            f"bounds={bounds!r} is not allowed: it is (smallest, largest possible score), such as (1, 10)"
-        )
+        raise OptionError(f"bounds={bounds!r} is not allowed; allowed: (smallest, largest possible score), as (1, 10)")
     return numbers[0], numbers[1]
 
 
@@ -308,21 +299,17 @@ class Learning:
         (or in the order of a Categorical), categories in the order first wins, second wins, both good, both bad, tie.
     tune : {"cv", "random"}, RandomSearch, mapping or None
         How the boosters of mu and of estimated propensities are tuned. "cv" tries a few configurations with early
-        stopping on inner folds. "random" is the random search of Frauen et al. (30 draws from their grid for real data,
-        3 folds; many times slower). A :class:`RandomSearch` sets the grid, the number of draws and the number of folds.
-        A mapping holds LightGBM parameters that are used unchanged. None stands for LightGBM's defaults with 100
-        rounds. With ``learner="auto"``, and for propensities of prompts with one labelled pair, "cv" selects the
-        penalty of the main effects, rounds and configuration by the log-loss of the held-out folds, once for all folds;
-        with any other value, mu is fitted by LightGBM alone, without main effects. With the caller's own learner,
-        ``tune`` concerns the propensities only, and is refused where these are not estimated.
+        stopping on inner folds. "random" is the random search of Frauen et al. (many times slower), whose grid, draws
+        and folds a :class:`RandomSearch` sets. A mapping holds LightGBM parameters that are used unchanged. None stands
+        for LightGBM's defaults with 100 rounds. With ``learner="auto"``, "cv" selects the penalty of the main effects,
+        rounds and configuration by the log-loss of the held-out folds, once for all folds; with any other value, mu is
+        fitted by LightGBM alone. With the caller's own learner, ``tune`` concerns estimated propensities only.
     n_folds : int
-        Number of folds of the cross-fitting. A prompt (or cluster of prompts) is never split; where there are fewer
-        clusters than folds, there are as many folds as clusters. The fold of a prompt follows from its identifier and
-        the seed by a hash that is the same on all machines. The order of the rows does not matter, and from 200 prompts
-        per fold on, neither do the other prompts. Without ``context=`` the identifier is the position of the row.
-        Without features (``~ 1``) there are no folds and nothing is drawn: one step is taken from frequencies of all
-        labels, so that ``borda`` is the plain share over prompts. Folds remain where a judge, ``adjust=`` or features
-        of ``propensity=`` need them.
+        Number of folds of the cross-fitting. A prompt (or cluster of prompts) is never split. The fold of a prompt
+        follows from its identifier and the seed by a hash that is the same on all machines; the order of the rows does
+        not matter, and from 200 prompts per fold on, neither do the other prompts. Without ``context=`` the identifier
+        is the position of the row. Without features (``~ 1``) there are no folds: one step is taken from frequencies of
+        all labels. Folds remain where a judge, ``adjust=`` or features of ``propensity=`` need them.
     n_rep : int
         Number of repetitions with other folds. Influence values are averaged over repetitions, and the variance between
         repetitions is added to the covariance.
@@ -334,9 +321,8 @@ class Learning:
         preferences; "auto" is 1 / (2 (n + 1)) for a pair with n labels.
     second_order : bool
         Whether the second-order bias of curved scores is estimated from the labels and removed where mu is learnt from
-        features. False leaves it in the estimates, and ``diagnostics`` still says how large it is. Without features,
-        with ``mu``, with a judge, with ``adjust=``, and where the two weights of a label have no fixed sum, nothing is
-        removed.
+        features. False leaves it in the estimates, and ``diagnostics`` still says how large it is. Nothing is removed
+        with ``mu``, a judge or ``adjust=``, and where the two weights of a label have no fixed sum.
     judge_as : {"two-stage", "features"}
         How verdicts are used. "two-stage" fits P(label | x, verdict). The predictions of this model enter the bias
         correction. At judged pairs without a label they are also further labels for mu, if mu then predicts held-out
@@ -426,9 +412,7 @@ class CovarianceKeywords:
             check_choice(name, ("groups", "prompts"), "cov_kwds key")
         groups, prompts = as_names(given.get("groups"), "cov_kwds groups"), given.get("prompts", "random")
         if len(groups) > 2:
-            raise OptionError(
-                f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); name one or two columns of clusters"
-            )
+            raise OptionError(f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); allowed: one or two")
         check_choice(prompts, PROMPTS, "cov_kwds prompts")
         return cls(groups, str(prompts))
 
@@ -442,11 +426,6 @@ class EqualTasks:
     column : str
         The column with the task of each prompt.
 
-    Raises
-    ------
-    OptionTypeError
-        If ``column`` is no name.
-
     Notes
     -----
     With T tasks and n_t prompts of task t, a prompt has the weight n / (T n_t). The tasks are fixed: standard errors
@@ -459,9 +438,8 @@ class EqualTasks:
     the sum is that of the s_t^2. A prompt that is not seen, which limits allow for, may be one of the smallest task.
 
     Tasks that stand for further tasks are clusters: ``cov_type="cluster", cov_kwds={"groups": column}``. With these or
-    any other clusters, the deviations from the score, n / (T n_t) (Y - theta), are added up by cluster, and so contain
-    the differences between tasks. So do groups of prompts and comparisons of results; their variance is larger unless
-    tasks are very small.
+    any other clusters, and in groups and comparisons, the deviations from the score, n / (T n_t) (Y - theta), contain
+    the differences between tasks.
 
     Examples
     --------
@@ -737,33 +715,30 @@ class Options:
             (self.weights_column == "", "weights='' names no column; pass the name of a column"),
             (
                 self.cov_type == "cluster" and not self.clusters,
-                "cov_type='cluster' was given without clusters; name their columns with cov_kwds={'groups': column} or "
-                "cov_kwds={'groups': [prompt, annotator]}",
+                "cov_type='cluster' was given without clusters; name their columns: cov_kwds={'groups': column}",
             ),
             (
                 self.cov_type != "cluster" and self.clusters,
-                f"cov_kwds groups {listed(self.clusters)} are used with cov_type='cluster' only; add "
-                f"cov_type='cluster', or leave cov_kwds out",
+                f"cov_kwds groups {listed(self.clusters)} are used with cov_type='cluster' only; add it, or leave "
+                f"them out",
             ),
             (
                 self.judge is None and learning.judge_as != "two-stage" and self.estimator in _WITH_FIRST_STAGES,
-                f"learning=Learning(judge_as={learning.judge_as!r}) was given without a judge: it says how a judge is "
-                f"used; pass judge=, or leave judge_as out",
+                f"learning=Learning(judge_as={learning.judge_as!r}) was given without a judge; pass judge=, or leave "
+                f"it out",
             ),
             (
                 learning.judge_as == "features" and (learning.mu is not None or not isinstance(self.learner, str)),
-                f"learning=Learning(judge_as='features') was given with {replacing}: it makes verdicts features of "
-                f"LightGBM, which {replacing} replaces; leave {replacing} out, or use judge_as='two-stage'",
+                f"learning=Learning(judge_as='features') was given with {replacing}, which replaces LightGBM, whose "
+                f"features verdicts are; leave one of them out",
             ),
             (
                 self.adjust is not None and self.judge is not None,
-                "adjust=EqualStyle(...) was given with judge=: verdicts of a judge follow style, too, and would have "
-                "to be modelled given style at every judged pair; leave judge= out, or leave adjust= out",
+                "adjust=EqualStyle(...) was given with judge=: verdicts follow style, too; leave one of them out",
             ),
             (
                 self.adjust is not None and self.average == "preferences",
-                "average='preferences' was given with adjust=EqualStyle(...): slopes on style are slopes of the link "
-                "of preferences given prompt and style, whose mean is the average of scores; use average='scores'",
+                "average='preferences' was given with adjust=EqualStyle(...), whose scores are averages of scores",
             ),
         )
         for is_contradiction, message in contradictions:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import warnings
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -18,12 +17,13 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.cli.main import main
 from dmlrank.data.columns import Columns
 from dmlrank.data.formula.features import FeatureMap
 from dmlrank.data.preferences import PreferenceData, gather_cells
 from dmlrank.options import in_objects
 
-from .support import optional, read_frame
+from .support import FORMULA, optional, quiet, read_frame
 
 duckdb, pl, pa, parquet = (optional(name) for name in ("duckdb", "polars", "pyarrow", "pyarrow.parquet"))
 
@@ -74,7 +74,7 @@ def figures_closed():
 def arena_result():
     """A fit of simulated battles without features, whose questions the prompts are."""
     battles = dr.datasets.simulate_arena(n=2500, rng=0)
-    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", context="question_id", rng=0)
+    return dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=0)
 
 
 @pytest.fixture(scope="session")
@@ -185,10 +185,9 @@ def draw_battles(draw_mu):
 
 @pytest.fixture(scope="session")
 def rank():
-    def fit(data, formula="winner ~ 1 | model_a + model_b", **options):
+    def fit(data, formula=FORMULA, **options):
         """A fit by prompt on one thread in which warnings of dmlrank are no errors."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dr.DmlrankWarning)
+        with quiet():
             defaults = {"context": "prompt", "min_labels": 1, "rng": 0, "n_jobs": 1}
             return dr.dml_rank(formula, data, **in_objects(defaults | options))
 
@@ -197,9 +196,21 @@ def rank():
 
 @pytest.fixture
 def ignore_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         yield
+
+
+@pytest.fixture
+def printed(capsys):
+    """What a call of the command line prints, on one line; where its exit code is 1, what it says is wrong."""
+
+    def call(arguments, status=0):
+        capsys.readouterr()
+        assert main([str(argument) for argument in arguments]) == status
+        shown = capsys.readouterr()
+        return " ".join((shown.err if status == 1 else shown.out).split())
+
+    return call
 
 
 @pytest.fixture

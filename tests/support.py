@@ -3,8 +3,9 @@
 import importlib
 import importlib.util
 import pathlib
-import re
 import sys
+import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 from scipy.stats import norm
 
 from dmlrank.cli.read_files import ColumnRoles, read_frames
+from dmlrank.exceptions import DmlrankWarning
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 
@@ -48,6 +50,26 @@ def optional(name):
 def needs(name):
     """Return a mark that skips a test, or one set of its parameters, where a library of the extras is not installed."""
     return pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed")
+
+
+@contextmanager
+def quiet():
+    """No warning of dmlrank is shown, or is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DmlrankWarning)
+        yield
+
+
+def two_of(rng, k, n):
+    """Pairs of different ones of k models, drawn at random: the places of the first, (n,), and of the second."""
+    first = rng.integers(k, size=n)
+    return first, (first + rng.integers(1, k, size=n)) % k
+
+
+def votes_of(names, first, second, won, **columns):
+    """Votes on pairs of models, by the places of their names: who won, and further columns."""
+    names, winner = np.asarray(names, dtype=object), np.where(won, "model_a", "model_b")
+    return pd.DataFrame({"model_a": names[first], "model_b": names[second], "winner": winner, **columns})
 
 
 def without_order(mu):
@@ -153,6 +175,13 @@ def rows_of(columns, names=None):
     return table.assign(**{name: np.asarray(values, dtype=float).ravel() for name, values in columns.items()})
 
 
+def drawn_scores(scores, is_drawn, models, **columns):
+    """A table with a row per prompt and model from the scores, (n, k), that were drawn, and other columns of cells."""
+    prompt, model = np.nonzero(is_drawn)
+    table = pd.DataFrame({"prompt": prompt, "model": models[model], "score": scores[is_drawn]})
+    return table.assign(**{name: values[is_drawn] for name, values in columns.items()})
+
+
 def table_of_releases(prompts, difference, rng):
     """0/1 scores of a baseline, right on 7 of 10 prompts, and of a candidate that differs by a difference."""
     shared = rng.random(prompts) < 0.5
@@ -179,6 +208,7 @@ def table_of_criteria(prompts, rng, k=4):
     return rows_of({"right": right, "style": 3.0 - 0.4 * place - latent[1], "safety": safe})
 
 
-def without_glossary(page):
-    """A page without the explanations of its words."""
-    return re.sub("<dfn[^>]*>(.*?)<span>.*?</span></dfn>", r"\1", page)
+def row_names(axes):
+    """Names of the rows of a picture from top to bottom."""
+    order = np.argsort(-np.asarray(axes.get_yticks()))
+    return [axes.get_yticklabels()[place].get_text() for place in order]

@@ -154,7 +154,7 @@ def helpers(rng: Generator, watch: Watch, folder: str) -> None:
     results = [results_of(int(rng.integers(N_RESULTS))) for _ in range(int(rng.integers(0, 4)))]
     if kind == "compare":
         parts = [junk(rng) if rng.random() < 0.15 else result for result in results]
-        compared = watch.ask("compare", dr.compare, *parts, independent=choice(rng, [None, True, False, junk(rng)]))
+        compared = watch.ask("compare", dr.compare, *parts, independent=choice(rng, [True, False, junk(rng)]))
         if compared is not None:
             watch.ask("Comparison.summary", lambda: str(compared.summary()))
             call_method(rng, watch, results_of(0), compared, depth=2)
@@ -173,7 +173,7 @@ def helpers(rng: Generator, watch: Watch, folder: str) -> None:
     else:
         planning, functions = dr.planning, [dr.RandomSearch, dr.EqualStyle, dr.data.style_columns]
         functions += [planning.mixture_propensity, planning.repeated_propensity]
-        functions += [dr.datasets.simulate_arena, dr.datasets.simulate_bt, dr.datasets.simulate_ties]
+        functions += [dr.datasets.simulate_arena, dr.datasets.Bt, dr.datasets.Ties]
         _with_odd_arguments(rng, watch, choice(rng, functions))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from dmlrank.plotting.theme import hide_spines, horizontal_rows, new_figure, series_styles, write_title
+from dmlrank.plotting.charts import hide_spines, horizontal_rows, new_figure, series_styles, write_title
 
 from . import arena, judges, misspecification, mt_bench
 from .report import NAMES, judges_figures, rows_of

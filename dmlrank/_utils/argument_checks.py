@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, TypeVar, cast
@@ -33,9 +32,6 @@ from ..exceptions import (
 
 T = TypeVar("T")
 
-# Largest length at which an array of strings is read as a list of column names; longer arrays are taken for the values
-# of a column.
-_MAX_NAMES_IN_ARRAY = 10
 # Shares of a smaller one underflow.
 _SMALLEST_ALPHA = 1e-300
 # No option of the package has a use for larger whole numbers.
@@ -101,19 +97,8 @@ def check_whole(name: str, value: object, least: int, most: int = _LARGEST) -> N
 def as_names(value: object, option: str) -> tuple[str, ...]:
     """Return one or several column names as a tuple, which is empty for None."""
     kind = type(value).__name__
-    is_list_of_names = (
-        isinstance(value, np.ndarray | pd.Index)
-        and value.ndim == 1
-        and len(value) <= _MAX_NAMES_IN_ARRAY
-        and all(isinstance(name, str) for name in value)
-    )
-    if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.DataFrame) and not is_list_of_names:
-        column = getattr(value, "name", None)
-        example = repr(column) if isinstance(column, str) else "'name_of_the_column'"
-        raise OptionTypeError(
-            f"{option} names columns, and was given a {kind} of {np.size(value):,} values; put the values into a "
-            f"column of the data and pass the name of the column, such as {example}"
-        )
+    if isinstance(value, np.ndarray | pd.Series | pd.DataFrame):
+        raise OptionTypeError(f"{option} names columns, and was given values ({kind}); pass the name of their column")
     if isinstance(value, Mapping | set | frozenset) or not isinstance(value, Iterable | None):
         raise OptionTypeError(f"{option}={shown(value)} is a {kind}; pass the name of a column, or a list of names")
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
@@ -223,8 +208,7 @@ def as_judge(judge: Any) -> Any:
     if not isinstance(judge, str | list | tuple):
         raise OptionTypeError(
             f"judge={shown(judge)} is not allowed; allowed: the name of a column of verdicts, a list of such names "
-            f"(one for each judge, or probabilities named by category, as ['p_a', 'p_b', 'p_tie']), a frame with a row "
-            f"for each verdict, or None"
+            f"(one for each judge, or of probabilities, as ['p_a', 'p_b', 'p_tie']), a frame of verdicts, or None"
         )
     names = as_names(judge, "judge")
     if not names:
@@ -284,25 +268,18 @@ _KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    """What the annotation of a parameter allows: some of the kinds, and words."""
-
-    kinds: tuple[str, ...]
-    words: tuple[str, ...]
-
-    def require(self, name: str, value: object) -> None:
-        """Raise unless a value is of a declared type."""
-        if self.words and isinstance(value, str) and "str" not in self.kinds:
-            check_choice(value, self.words, name)
-        elif not any(_KINDS[kind][0](value) for kind in self.kinds):
-            allowed = ", ".join([*map(repr, self.words), *(_KINDS[kind][1] for kind in self.kinds)])
-            raise OptionTypeError(f"{name}={shown(value, 60)} is a {type(value).__name__}; allowed: {allowed}")
+def _require(name: str, value: object, kinds: Sequence[str], words: Sequence[str]) -> None:
+    """Raise unless a value is of one of the kinds, or one of the words."""
+    if words and isinstance(value, str) and "str" not in kinds:
+        check_choice(value, words, name)
+    elif not any(_KINDS[kind][0](value) for kind in kinds):
+        allowed = ", ".join([*map(repr, words), *(_KINDS[kind][1] for kind in kinds)])
+        raise OptionTypeError(f"{name}={shown(value, 60)} is a {type(value).__name__}; allowed: {allowed}")
 
 
-def _declared(annotation: str) -> _Declared | None:
-    """Return what an annotation allows; None where it names a type that the function itself checks."""
-    parts, kinds, words = [ast.parse(annotation, mode="eval").body], [], []
+def _declared(annotation: str) -> tuple[list[str], list[str]] | None:
+    """Return kinds and words that an annotation allows; None where it names a type that the function itself checks."""
+    parts, kinds, words = [ast.parse(annotation, mode="eval").body], list[str](), list[str]()
     while parts:
         match parts.pop(0):
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
@@ -315,7 +292,7 @@ def _declared(annotation: str) -> _Declared | None:
                 kinds.append(name)
             case _:
                 return None
-    return _Declared(tuple(kinds), tuple(words))
+    return kinds, words
 
 
 def checked(public: T) -> T:
@@ -326,26 +303,24 @@ def checked(public: T) -> T:
                 setattr(public, name, checked(member))
         return public
     function = cast(Callable[..., Any], public)
-    positional: list[str] = []
-    declared: dict[str, _Declared] = {}
 
-    def read_annotations() -> None:
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        for name, parameter in inspect.signature(function).parameters.items():
-            if parameter.kind in kinds:
-                positional.append(name)
-            is_single = parameter.kind in (*kinds, inspect.Parameter.KEYWORD_ONLY)
-            found = _declared(parameter.annotation) if is_single and isinstance(parameter.annotation, str) else None
-            if found is not None:
-                declared[name] = found
+    @functools.cache
+    def declared() -> tuple[list[str], dict[str, tuple[list[str], list[str]]]]:
+        single = [
+            p
+            for p in inspect.signature(function).parameters.values()
+            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]
+        found = {p.name: _declared(p.annotation) for p in single if isinstance(p.annotation, str)}
+        known = {name: allowed for name, allowed in found.items() if allowed is not None}
+        return [p.name for p in single if p.kind is not p.KEYWORD_ONLY], known
 
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
-        if not positional and not declared:
-            read_annotations()
+        positional, known = declared()
         for name, value in (*zip(positional, args, strict=False), *given.items()):
-            if name in declared:
-                declared[name].require(name, value)
+            if name in known:
+                _require(name, value, *known[name])
         return function(*args, **given)
 
     return cast(T, call)

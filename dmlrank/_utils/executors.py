@@ -1,7 +1,8 @@
 """Tasks on the user's workers: an executor with the standard library's interface, or a client of Dask.
 
 What they do not give by themselves is here: a value that all tasks share is sent once, tasks whose worker has ended are
-handed over again, and what cannot be carried out is one clear error.
+handed over again, and what cannot be carried out is one clear error. Versions of packages, which are shown for bug
+reports, are compared between the workers.
 """
 
 from __future__ import annotations
@@ -10,21 +11,24 @@ import importlib.util
 import mmap
 import os
 import pickle
+import platform
+import sys
 import tempfile
 import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from .._version import __version__
 from ..exceptions import ExecutorError, OptionTypeError, shown
-from .versions import require_versions, versions
 
 # Number of tasks for each worker that are handed over before the first result is taken.
 _TASKS_PER_WORKER = 2
@@ -111,7 +115,7 @@ def _read(stored: InFile) -> Any:
     except OSError as error:
         raise ExecutorError(
             f"a worker cannot read {stored.path}: {error.strerror or error}; set the environment variable TMPDIR to a "
-            f"folder that all workers can read, or pass a Dask client, which sends the data to its workers"
+            f"folder that all workers can read, or pass a Dask client"
         ) from error
     pickled, *buffers = (mapped[start:end] for start, end in stored.places)
     return pickle.loads(pickled, buffers=buffers)
@@ -133,7 +137,7 @@ class ExecutorWorkers:
         context = getattr(executor, "_mp_context", None)
         if context is not None and context.get_start_method() == "fork":
             raise ExecutorError(
-                "the executor starts its processes by fork, in which LightGBM's threads can hang; start them by spawn: "
+                "the executor starts its processes by fork, in which LightGBM's threads can hang; pass "
                 "ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))"
             )
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -158,7 +162,7 @@ class ExecutorWorkers:
             return self.executor.submit(function, *arguments)
         except (RuntimeError, OSError) as error:
             raise ExecutorError(
-                f"the executor takes no tasks: {error}; pass one that is not shut down and whose workers have not ended"
+                f"the executor takes no tasks: {error}; pass one that is open and whose workers have not ended"
             ) from error
 
     def result(self, pending: Any) -> Any:
@@ -167,13 +171,13 @@ class ExecutorWorkers:
             return pending.result()
         except (CancelledError, OSError, EOFError) as error:
             raise ExecutorError(
-                f"a task of the executor was not carried out ({type(error).__name__}: {error}); nothing of the fit is "
-                f"kept. Fit again with an executor that stays open until the fit has ended"
+                f"a task of the executor was not carried out ({type(error).__name__}: {error}); fit again with an "
+                f"executor that stays open until the fit has ended"
             ) from error
         except BrokenExecutor as error:
             raise ExecutorError(
-                f"a worker of the executor has ended ({error}), often as the machine had no memory left: use fewer "
-                f"workers, and fit again with a new executor, or with a Dask client, which starts lost tasks again"
+                f"a worker of the executor has ended ({error}), often as the machine had no memory left: fit again "
+                f"with fewer workers, or with a Dask client, which starts lost tasks again"
             ) from error
 
     def close(self) -> None:
@@ -235,8 +239,8 @@ class DaskWorkers:
             return pending.result()
         except distributed.KilledWorker as error:
             raise ExecutorError(
-                f"a task has ended {_ATTEMPTS + 1} workers, one after the other: {error}; often the machine has no "
-                f"memory left. Use fewer threads for each worker, or workers with more memory"
+                f"a task has ended {_ATTEMPTS + 1} workers: {error}; often no memory is left: use fewer threads for "
+                f"each worker"
             ) from error
         except CancelledError as error:
             raise WorkersLostError(repr(error)) from error
@@ -244,13 +248,11 @@ class DaskWorkers:
     def _wait_for_a_worker(self) -> None:
         """Raise an error if the cluster has no worker, and gets none for ``patience`` seconds."""
         if getattr(self.client, "status", None) == "closed":
-            raise ExecutorError("the Dask client is closed; nothing of the fit is kept. Fit again with an open client")
+            raise ExecutorError("the Dask client is closed; fit again with an open client")
         until = time.monotonic() + self.patience
         while not self.client.nthreads():
             if time.monotonic() > until:
-                raise ExecutorError(
-                    f"the Dask cluster has had no worker for {self.patience:g} seconds; start workers, and fit again"
-                )
+                raise ExecutorError(f"the Dask cluster has had no worker for {self.patience:g} seconds; start workers")
             time.sleep(min(0.2, self.patience))
 
     def close(self) -> None:
@@ -265,8 +267,8 @@ def workers_of(executor: object) -> ExecutorWorkers | DaskWorkers:
     if callable(getattr(executor, "submit", None)) and not isinstance(executor, type):
         return ExecutorWorkers(executor)
     raise OptionTypeError(
-        f"executor={shown(executor)} is not allowed; allowed are an executor with the interface of "
-        f"concurrent.futures.Executor, a dask.distributed.Client, and None for the package's own threads"
+        f"executor={shown(executor)} is not allowed; allowed: a concurrent.futures.Executor or a "
+        f"dask.distributed.Client"
     )
 
 
@@ -299,10 +301,75 @@ def results_of_tasks(
             n_lost, workers.kept = n_lost + 1, None
             if n_lost > _ATTEMPTS:
                 raise ExecutorError(
-                    f"workers were lost {n_lost} times with the data of their tasks ({error}); use workers with more "
-                    f"memory, or fewer of them"
+                    f"workers were lost {n_lost} times with the data of their tasks ({error}); use fewer, or more "
+                    f"memory"
                 ) from error
         finally:
             for pending in waiting:
                 with suppress(Exception):
                     pending.cancel()
+
+
+REQUIRED = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "lightgbm", "lazy_loader", "threadpoolctl")
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "plot": ("matplotlib",),
+    "text": ("scikit-learn",),
+    "arrow": ("pyarrow",),
+    "dask": ("distributed",),
+    "other frames": ("polars", "duckdb"),
+}
+
+
+def show_versions() -> None:
+    """Print the versions of Python, dmlrank and its dependencies, required and optional.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> dr.show_versions()  # doctest: +ELLIPSIS
+    dmlrank      ...
+    python       ...
+    """
+    print(versions_text())
+
+
+def versions_text(extras: Mapping[str, tuple[str, ...]] = EXTRAS) -> str:
+    """Return the text that :func:`show_versions` prints."""
+    lines = [
+        ("dmlrank", __version__),
+        ("python", f"{sys.version.split()[0]} ({platform.python_implementation()})"),
+        ("platform", platform.platform()),
+        *((name, installed_version(name)) for name in REQUIRED),
+    ]
+    for extra, names in extras.items():
+        lines += [(name, f"{installed_version(name)} (extra: {extra})") for name in names]
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{width}} {text}" for name, text in lines)
+
+
+def installed_version(name: str) -> str:
+    """Return the installed version of a distribution, or ``absent``."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages on which computed numbers depend, by name."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    return {"python": python, "dmlrank": __version__} | {name: installed_version(name) for name in REQUIRED}
+
+
+def require_versions(expected: Mapping[str, str]) -> None:
+    """Raise an :class:`ExecutorError` with both lists where versions of this process differ from those expected."""
+    present = versions()
+    if present != dict(expected):
+        both = "; ".join(
+            f"{where}: {', '.join(f'{name} {version}' for name, version in named.items())}"
+            for where, named in (("the fit has", expected), ("a worker has", present))
+        )
+        raise ExecutorError(
+            f"versions of packages differ between the process of the fit and a worker, and numbers could differ. "
+            f"{both}. Install the same on all"
+        )

@@ -418,19 +418,6 @@ def warnings_as_lines(line_of: Callable[[str], str]) -> Iterator[None]:
         warnings.formatwarning = before
 
 
-@contextmanager
-def lightgbm_memory_errors() -> Iterator[None]:
-    """Raise ``MemoryError`` where LightGBM has not enough memory within the ``with`` block, as numpy does."""
-    try:
-        yield
-    except Exception as error:
-        import lightgbm as lgb
-
-        if not isinstance(error, lgb.basic.LightGBMError) or "bad_alloc" not in str(error):
-            raise
-        raise MemoryError("LightGBM needs more memory than there is") from error
-
-
 # --- tasks on the user's workers, or on the package's own threads -----------------------------------------------------
 
 

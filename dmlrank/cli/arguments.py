@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..datasets.eval_logs import READERS
@@ -31,8 +31,8 @@ _CHECKED = _NAMED[:5]
 SCORE_OPTIONS = ("margin", "lower_is_better", "models")
 # Keywords of read_log() that --set knows.
 LOG_KEYWORDS = ("task", "skip_damaged")
-# Words of a page that --set knows: texts, and texts for models as JSON.
-_PAGE_TEXTS, _PAGE_MAPPINGS = ("source", "unit"), ("links", "group")
+# Words of a page that --set knows.
+PAGE_WORDS = ("source", "unit", "links", "group")
 _WORDS = {"yes": True, "true": True, "no": False, "false": False, "none": None, "null": None}
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -137,43 +137,40 @@ def api_options(given: argparse.Namespace, further: Collection[str] = ()) -> tup
         if "weights" in options:
             raise OptionError("--tasks and --weights are both given, and both are weights of prompts; leave one out")
         options["weights"] = EqualTasks(given.tasks)
-    own: dict[str, Any] = {}
-    known = [*OPTIONS, "pairs", *(SCORE_OPTIONS if given.scores else ()), *LOG_KEYWORDS, *further]
-    for text in given.set or ():
-        name, equals, value = text.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals:
-            raise OptionError(f"--set has {text!r}; give NAME=VALUE, such as min_labels=2")
-        if name not in known:
-            raise OptionError(f"--set knows no option {name!r}; allowed: {listed(known, 99)}{nearest(name, known)}")
-        if name in options or name in own:
-            raise OptionError(f"{name} was given twice; give it once")
-        is_own = name in (*further, *LOG_KEYWORDS) or (given.scores and name in SCORE_OPTIONS)
-        (own if is_own else options)[name] = _value_of(name, value)
+    of_command = (*further, *LOG_KEYWORDS, *(SCORE_OPTIONS if given.scores else ()))
+    found = words_of_set(given, [*OPTIONS, "pairs", *of_command])
+    own = {name: found.pop(name) for name in of_command if name in found}
+    if twice := [name for name in found if name in options]:
+        raise OptionError(f"{twice[0]} was given twice; give it once")
+    options |= found
     inside = [name for name in options if name in OPTIONS and OPTIONS[name].group == "pairs"]
     if "pairs" in options and inside:
         raise OptionError(f"pairs={options['pairs']} and {listed(inside)} are both about pairs; leave one out")
     return options, own
 
 
-def take_page_words(given: argparse.Namespace) -> dict[str, Any]:
-    """Take what a page says of itself out of --set, as keyword arguments of ``report()``."""
-    words: dict[str, Any] = {}
-    for text in list(given.set or ()):
-        name, _, value = text.partition("=")
-        if name not in (*_PAGE_TEXTS, *_PAGE_MAPPINGS):
-            continue
-        if given.command != "report" and given.report is None:
-            raise OptionError(f"{name} is a word of the page of --report; give --report FILE.html, too")
-        given.set.remove(text)
-        words[name] = value
-        if name in _PAGE_MAPPINGS:
-            try:
-                words[name] = json.loads(value)
-            except ValueError:
-                raise OptionError(f'{name}={value!r} is no JSON; give {name}=\'{{"MODEL": "TEXT"}}\'') from None
-    given.set = given.set or None
-    return words
+def words_of_set(given: argparse.Namespace, known: Collection[str] = ()) -> dict[str, Any]:
+    """Return the values of --set by name; names that are not ``known``, where some are, are refused."""
+    found: dict[str, Any] = {}
+    for text in given.set or ():
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise OptionError(f"--set has {text!r}; give NAME=VALUE, such as min_labels=2")
+        if known and name not in known:
+            raise OptionError(f"--set knows no option {name!r}; allowed: {listed(known, 99)}{nearest(name, known)}")
+        if name in found:
+            raise OptionError(f"{name} was given twice; give it once")
+        found[name] = _value_of(name, value)
+    return found
+
+
+def page_words(given: argparse.Namespace, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a page says of itself, as keyword arguments of ``report()``."""
+    page = {name: own[name] for name in PAGE_WORDS if name in own}
+    if page and given.report is None:
+        raise OptionError(f"{next(iter(page))} is a word of the page of --report; give --report FILE.html, too")
+    return page
 
 
 def _value_of(name: str, text: str) -> Any:
@@ -212,9 +209,9 @@ def number_or_word(text: str) -> float | str:
     return number if math.isfinite(number) else text
 
 
-def refuse_fit_options(given: argparse.Namespace) -> None:
+def refuse_fit_options(given: argparse.Namespace, *also: str) -> None:
     """Check that no option of a fit is given, since stored results are read and nothing is fitted."""
-    for name in (*_NAMED, "groups", "categories", "scores", "set", "progress", "tasks", *LOG_OPTIONS):
+    for name in (*_NAMED, "groups", "categories", "scores", "progress", "tasks", *LOG_OPTIONS, *also):
         if getattr(given, name, None) is not None:
             raise OptionError(
                 f"--{name.replace('_', '-')} is an option of a fit, but a stored result is read, and nothing is "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -40,9 +39,8 @@ if TYPE_CHECKING:
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _DEMO_PROMPTS = 4000
-# Characters in a line of the printed table of scores by group, beyond which its columns follow below; and intervals
-# from which on its figure is a heat map.
-_GROUPS_WIDTH, _MOST_INTERVALS = 100, 40
+# Characters in a line of the printed table of scores by group, beyond which its columns follow below.
+_GROUPS_WIDTH = 100
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # A budget that pays for every label.
 _ANY_BUDGET = 1e12
@@ -115,12 +113,12 @@ def _add_fit_command(command: argparse.ArgumentParser) -> None:
 
 def _fit(given: argparse.Namespace) -> Said:
     """Fit a file, write what is asked for and print the summary."""
-    page = words.take_page_words(given)
     pairs = next((text[6:] for text in given.set or () if text.startswith("pairs=")), None)
     _check_outputs(given, pairs=pairs)
     _check_shown(given)
-    request = read_request(given, further=_OF_FIT)
+    request = read_request(given, further=[*_OF_FIT, *words.PAGE_WORDS])
     own = request.own
+    page = words.page_words(given, own)
     results = _at_looks(_fitted(request, given), given)
     view = results.bootstrap(own["bootstrap"]) if own.get("bootstrap") else results
     # Scores by group have the same tables, figures and page.
@@ -134,18 +132,11 @@ def _fit(given: argparse.Namespace) -> Said:
     if groups is not None:
         summary = groups.summary(**rows)
         tables.append(summary.as_text(_GROUPS_WIDTH))
-        if len(groups.joint.estimate) >= _MOST_INTERVALS:
-            draw = partial(groups.plot, "heat_map")
     if pareto is not None:
         of_costs = pareto.summary(**rows)
         tables.append(of_costs)
-        endings = {Path(path).suffix.lower() for path in given.out or ()}
         if groups is None:
             summary, draw = of_costs, pareto.plot
-        elif without := endings - {".txt", ".json"}:
-            warn(f"the {' and '.join(sorted(without))} file has no costs; without --by, tables and figures have them")
-        if ".json" in endings:
-            warn("a page made from the .json file has no costs; --report writes a page that has")
     if own.get("sensitivity"):
         tables.append(results.sensitivity())
     text = "\n\n".join(map(str, tables))
@@ -190,9 +181,8 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
 
 def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
-    from ..planning.criteria import Limits
-    from ..planning.plan_options import check_positive
-    from ..report.phrases import runs_or_prompts
+    from ..planning.criteria import check_positive
+    from ..planning.problem import Limits
 
     _check_outputs(given, "plan")
     limits = [field.name for field in fields(Limits) if field.name != "budget"]
@@ -208,8 +198,7 @@ def _design(given: argparse.Namespace) -> Said:
         check_positive(std_error, "std_error")
     if std_error is None and isinstance(costs, int | float) and 0 < given.budget < min(costs, 1):
         raise OptionError(
-            f"--budget {given.budget:g} is less than one run or label costs; a budget is the cost of all of them "
-            f"together: for {100 * given.budget:g} % of 10,000 runs give --budget {10_000 * given.budget:g}"
+            f"--budget {given.budget:g} is less than one run or label costs; a budget is the cost of all together"
         )
     results = _fitted(request, given)
     plan = results.design(
@@ -221,37 +210,15 @@ def _design(given: argparse.Namespace) -> Said:
         **own,
     )
     if std_error is not None:
-        try:
-            plan = plan.for_std_error(std_error)
-        except OptionError as error:
-            raise OptionError(f"{error}. {' '.join(runs_or_prompts(results.estimates))}".strip()) from None
+        plan = plan.for_std_error(std_error)
     text = str(plan.summary(results.estimates.alpha))
-    if results.estimates.are_means:
-        text += f"\n{_how_to_fit(given, request, plan)}"
     formats: dict[str, files.Write] = dict.fromkeys((".csv", ".json"), partial(plan.export, rng=request.options["rng"]))
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))
     return files.write_all(text, given.out, formats, [])
 
 
-def _how_to_fit(given: argparse.Namespace, request: Request, plan: dr.planning.Plan) -> str:
-    """Say how the runs of a plan for scores are fitted, in one line."""
-    from ..fit.direct_fits import FEWEST_PROMPTS
-    from ..planning.plan_summary import thin_models
-
-    is_alone = request.own.get("from_scratch")
-    rows = "their rows alone, those without a model too" if is_alone else "their rows and those of this file"
-    options = request.as_words("context", "run", "judge", "groups", "weights", "tasks")
-    options += f" --missing {given.missing:g}" if isinstance(given.missing, float) else ""
-    path = next((path for path in given.out or () if path.lower().endswith(".json")), "")
-    thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan) else ""
-    command = f"dmlrank fit {shlex.quote(request.formula)} RUNS{options} --propensity {path or 'plan.json'}{thin}"
-    hint = "" if path else " (write the plan with --out plan.json)"
-    return f"To fit the runs, when RUNS has {rows}: {command}{hint}"
-
-
 def _add_compare_options(command: argparse.ArgumentParser) -> None:
     words.add_inputs(command, "results stored with fit --out; or a formula and files, each of which is fitted")
-    words.add_option(command, "names", "heads of the columns", "NAME", several=True)
     words.add_option(command, "independent", _INDEPENDENT)
     words.add_fit_options(command, without=["functional"])
     functionals = f"functionals to compare; the first is the reference (default {' '.join(_FUNCTIONALS)})"
@@ -268,17 +235,18 @@ def _add_compare_options(command: argparse.ArgumentParser) -> None:
 
 def _compare(given: argparse.Namespace) -> Said:
     """Compare stored results, fits of files or functionals of one fit, and print the table."""
-    page = words.take_page_words(given)
     _check_outputs(given, "comparison")
     _check_shown(given)
-    if given.formula is not None or given.scores:
+    is_of_fits = given.formula is not None or bool(given.scores)
+    page = words.page_words(given, words.words_of_set(given, () if is_of_fits else words.PAGE_WORDS))
+    if is_of_fits:
         comparison = _compared_fits(given)
     else:
         words.refuse_fit_options(given)
         if len(given.files) < 2:
             advice = "give two or more stored results (fit --out), or a formula and a file"
             raise OptionError(f"compare was given {given.files}; {advice}")
-        comparison = _compared_files(given)
+        comparison = _named(given, [dr.read_json(path) for path in given.files])
     summary = comparison.summary(models=given.models, top=given.top)
     formats = files.formats_of(
         summary,
@@ -296,56 +264,46 @@ def _compare(given: argparse.Namespace) -> Said:
 
 def _compared_fits(given: argparse.Namespace) -> Comparison:
     """Compare fits of several files, or a fit of the first functional to one file with its updates to the others."""
-    from ..results.comparison import named_results
-
     functionals, paths = given.functional or [], given.files
     if len(paths) > 1:
         if len(functionals) > 1:
-            raise OptionError(
-                f"--functional has {' '.join(functionals)} and compare was given {len(paths)} files; give one "
-                f"functional, or one file"
-            )
+            raise OptionError(f"--functional has {' '.join(functionals)}; give one functional for several files")
         given.functional = functionals[0] if functionals else None
-        names, results = _names_of(given), []
-        for name, path in zip(names, paths, strict=False):
+        results = []
+        for name, path in zip(_names_of(given), paths, strict=True):
             with collected_warnings() as found:
-                results.append(_fitted(read_request(given, [path]), given))
+                results.append(_fitted(read_request(given, [path], words.PAGE_WORDS), given))
             for warning in found:
                 warn(f"{name}: {warning}")
-        return named_results(names, results, independent=given.independent)
+        return _named(given, results)
     if given.independent:
-        raise OptionError(
-            "--independent is about different prompts, but compare was given one file to fit; leave the option out, or "
-            "give several files"
-        )
+        raise OptionError("--independent is about different prompts, but compare was given one file; leave it out")
     functionals = functionals or list(_FUNCTIONALS)
     if len(set(functionals)) < max(2, len(functionals)):
         raise OptionError(f"--functional has {' '.join(functionals)}; give two or more different functionals")
     given.functional = functionals[0]
-    results = [_fitted(read_request(given), given)]
+    results = [_fitted(read_request(given, further=words.PAGE_WORDS), given)]
     results += [results[0].update(functional=functional) for functional in functionals[1:]]
-    return named_results(given.names or functionals, results)
+    return _named(given, results, functionals)
 
 
 def _names_of(given: argparse.Namespace) -> Sequence[str]:
-    """Return the names of results: those that are given, those of the files, or whole paths where file names repeat."""
+    """Return the names of results: those of the files, or whole paths where file names repeat."""
     stems = [Path(path).stem for path in given.files]
-    return given.names or (stems if len(set(stems)) == len(stems) else given.files)
+    return stems if len(set(stems)) == len(stems) else given.files
 
 
-def _compared_files(given: argparse.Namespace) -> Comparison:
-    """Compare stored results."""
+def _named(given: argparse.Namespace, results: Sequence[dr.RankResults], names: Sequence[str] = ()) -> Comparison:
+    """Compare results, by default under the names of their files."""
     from ..results.comparison import named_results
 
-    results = [dr.read_json(path) for path in given.files]
-    return named_results(_names_of(given), results, independent=given.independent)
+    return named_results(names or _names_of(given), results, independent=bool(given.independent))
 
 
 def _add_report_options(command: argparse.ArgumentParser) -> None:
     words.add_inputs(command, "results stored with fit --out; several stand side by side, in tabs")
     words.add_option(command, "out", "the page, one HTML file", "OUT", required=True)
     words.add_option(command, "independent", _INDEPENDENT)
-    words.add_option(command, "names", "names of several results (default: of their files)", "NAME", several=True)
     words.add_outputs(command)
     of_page = "source, unit, links or group of the page, as report() of the Python API has them; may be repeated"
     words.add_option(command, "set", of_page, "NAME=VALUE", action="append")
@@ -353,18 +311,14 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
 
 def _report(given: argparse.Namespace) -> Said:
     """Write a page from stored results, and print its path."""
-    page = words.take_page_words(given) | {"title": given.title}
-    if given.set:
-        raise OptionError(f"--set of report has {given.set[0]!r}; allowed: source, unit, links, group")
+    page = words.words_of_set(given, words.PAGE_WORDS) | {"title": given.title}
     files.check_outputs({"out": given.out}, given.files, "page")
-    if len(given.files) > 1:
-        return Said(_compared_files(given).report(given.out, **page))
-    result = dr.read_json(given.files[0])
-    if given.names:
-        raise OptionError("--names names several results; give --title for the page of one result")
+    results = [dr.read_json(path) for path in given.files]
+    if len(results) > 1:
+        return Said(_named(given, results).report(given.out, **page))
     if given.independent:
         raise OptionError("--independent is about several results, but report was given one; leave the option out")
-    return Said(result.report(given.out, **page))
+    return Said(results[0].report(given.out, **page))
 
 
 def _add_gate_options(command: argparse.ArgumentParser) -> None:
@@ -392,7 +346,7 @@ def _gate(given: argparse.Namespace) -> Said:
     request: Request | None = None
     scores: DerivedPairs | None = None
     if given.formula is None and not given.scores and len(given.files) == 1 and is_stored(given.files[0]):
-        words.refuse_fit_options(given)
+        words.refuse_fit_options(given, "set")
         results = dr.read_json(given.files[0])
         counts = dict(zip(results.models, results.estimates.description.runs_lost, strict=False))
     else:
@@ -472,10 +426,6 @@ def _check_shown(given: argparse.Namespace) -> None:
     """Check, before anything is computed, what can be judged without the data of rows, groups and looks."""
     if getattr(given, "top", None) is not None:
         check_whole("top", given.top, 1)
-    if getattr(given, "models", None):
-        from ..report.fit_summary import choose_models
-
-        choose_models(given.models, range(len(given.models)), given.models)
     if getattr(given, "start", None) is not None and given.planned is None:
         raise OptionError("--start is the size of the first look of --planned N; give --planned, too")
     if getattr(given, "by", None) and given.planned is not None:

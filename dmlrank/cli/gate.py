@@ -10,7 +10,7 @@ import numpy as np
 
 from .._utils.argument_checks import place_of
 from ..exceptions import OptionError
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
+from ..tables.summary_table import decimals, fewest_decimals, fixed_text, p_value_clause
 
 if TYPE_CHECKING:
     from ..fit.estimates import Estimates

@@ -56,7 +56,6 @@ _ARROW_MARKS = {b"PAR1": "parquet", b"ARROW1": "Arrow IPC"}
 _WHOLE = re.compile(r"[+-]?\d+")
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 _INT64 = np.iinfo(np.int64)
-# What pandas says of columns of numbers.
 
 
 def read_frames(paths: Mapping[str, Sequence[str]], roles: Mapping[str, ColumnRoles]) -> dict[str, Frame]:
@@ -87,9 +86,7 @@ def _one_table(frames: Sequence[Frame], paths: Sequence[str]) -> Frame:
             raise DataError(f"{path!r} is read in parts; give it alone, or all parquet files as one pattern or folder")
         tables.append(take_columns(frame, column_names(frame)))
         if differing := sorted(set(tables[0].columns) ^ set(tables[-1].columns)):
-            raise DataError(
-                f"files of one table need the same columns, but {paths[0]!r} and {path!r} differ in {listed(differing)}"
-            )
+            raise DataError(f"{paths[0]!r} and {path!r} are one table, but their columns differ in {listed(differing)}")
     return pd.concat(tables, ignore_index=True)
 
 
@@ -104,8 +101,8 @@ def read_propensities(path: str) -> pd.DataFrame:
         found = content.get("propensities") if isinstance(content, dict) else None
     if found is None:
         raise DataError(
-            f"propensity='{path}' is a file without the propensities of all prompts and models, which only a plan for "
-            f"scores in JSON has: run the command that made the plan with --out plan.json, too"
+            f"propensity='{path}' has no propensities of all prompts and models, as a plan for scores in JSON has: "
+            f"make the plan with --out plan.json"
         )
     prompts = [tuple(prompt) if isinstance(prompt, list) else prompt for prompt in found["prompts"]]
     table = pd.DataFrame(found["table"], index=pd.Index(prompts), columns=found["models"])
@@ -136,8 +133,8 @@ def refuse_lost_runs(propensity: object, frame: Frame, context: Sequence[str], f
         *prompt, model = of_plan[is_lost].iloc[0]
         raise DataError(
             f"the plan of propensity= has {len(planned):,} runs, and {is_lost.sum():,} of them have no score in the "
-            f"table, first prompt {', '.join(map(repr, prompt))} and model {model!r}; without failed runs a model "
-            f"looks too good: write the score of a failed run, such as 0, and make the runs that were not made"
+            f"table, first prompt {', '.join(map(repr, prompt))} and model {model!r}; write the score of a failed run, "
+            f"such as 0, and make the runs that were not made"
         )
 
 
@@ -156,14 +153,9 @@ def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
             column_names(path)
             return path, True
         if Path(path).is_dir():
-            raise DataError(
-                f"{path!r} is a folder without parquet files; give a folder with files *.parquet, or a file that ends "
-                f"with {', '.join(FORMATS)}"
-            )
+            raise DataError(f"{path!r} is a folder without parquet files; give a file, or a folder with some")
         if kind not in FORMATS:
-            raise DataError(
-                f"{path!r} has an unknown ending; readable files end with {', '.join(FORMATS)}{nearest(kind, FORMATS)}"
-            )
+            raise DataError(f"{path!r} has an unknown ending; known: {', '.join(FORMATS)}{nearest(kind, FORMATS)}")
         if not Path(path).exists():
             raise DataError(f"there is no file {path!r}")
     file_format = FORMATS.get(kind, "a file")
@@ -270,10 +262,7 @@ def _separator(text: str) -> str:
     likely = [mark for mark, n in found.items() if n > 1]
     if len(likely) > 1:
         seen = " or ".join(f"{mark!r} ({found[mark]} columns)" for mark in likely)
-        raise ValueError(
-            f"its separator may be {seen}; the header is {shown(text.lstrip().splitlines()[0], 80)}: save it as csv "
-            f"with commas, or name the separator in a first line such as 'sep=;'"
-        )
+        raise ValueError(f"its separator may be {seen}; name the separator in a first line such as 'sep=;'")
     return likely[0] if likely else ","
 
 
@@ -286,8 +275,7 @@ def _has_decimal_commas(column: pd.Series) -> bool:
         return False
     if all(re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", word) for word in with_comma):
         raise ValueError(
-            f"{with_comma[0]!r} in column {column.name!r} may be a number with a decimal comma, or thousands; write "
-            f"numbers with a point and without thousands separators"
+            f"{with_comma[0]!r} in column {column.name!r} may have a decimal comma, or thousands; write it with a point"
         )
     return True
 
@@ -314,10 +302,7 @@ def _records(text: str) -> pd.DataFrame:
 def _with_text_names(frame: Frame, names: Sequence[str]) -> Frame:
     """Return a frame in which names that are whole numbers are text, as they are in csv."""
     if isinstance(frame, str):
-        raise DataError(
-            f"{frame!r} is read in parts and its cells have types, and another file is csv, whose cells have none; "
-            f"write the csv file as parquet, so that names agree"
-        )
+        raise DataError(f"{frame!r} is read in parts, and another file is csv; write it as parquet")
     if isinstance(frame, pd.DataFrame):
         found = {name: frame[name] for name in names if name in frame.columns}
         whole = {
@@ -426,8 +411,8 @@ def _named_feature(column: pd.Series) -> pd.Series:
         pairs = pd.DataFrame({"word": column, "number": numbers}).drop_duplicates().dropna()
         name, other, *_ = pairs.loc[pairs["number"].duplicated(keep=False)].sort_values("number")["word"]
         raise DataError(
-            f"column {column.name!r} holds names and is a feature, too: {name!r} and {other!r} are different names but "
-            f"the same number; put the names into a column of their own"
+            f"column {column.name!r} holds names and is a feature, too, but {name!r} and {other!r} are the same "
+            f"number; put the names into a column of their own"
         )
     return numbers
 
@@ -460,30 +445,6 @@ def _no_model(column: pd.Series, name: str) -> str:
     return "it is the same in every row" if is_constant else ""
 
 
-# The formula of a square table of wins, with a row for each pair.
-FORMULA_OF_WINS = "wins_a + wins_b ~ 1 | model_a + model_b"
-
-
-def wins_of_pairs(frame: Frame, names: str) -> pd.DataFrame | None:
-    """Return a square table of wins with a row for each pair of models; None if rows and columns have other names."""
-    available = column_names(frame)
-    require_columns([names], available, "--scores")
-    table, models = take_columns(frame, available), sorted(set(available) - {names})
-    if len(models) < 2 or sorted(map(name_of, table[names])) != models:
-        return None
-    wins = table.set_index(table[names].map(name_of))[models].loc[models].apply(pd.to_numeric, errors="coerce")
-    counts = wins.fillna(0).to_numpy(dtype=float)
-    if (counts < 0).any() or (counts != np.rint(counts)).any() or counts.diagonal().any():
-        raise DataError(
-            f"--scores {names}: the rows are the same models as the columns, as in a square table of wins, but a cell "
-            f"is no number of wins of one model over another: give whole numbers, and 0 for a model and itself"
-        )
-    print("dmlrank: a square table of wins was read: a cell counts those of its row over its column", file=sys.stderr)
-    first, second = np.triu_indices(len(models), 1)
-    sides = {"model_a": np.array(models)[first], "model_b": np.array(models)[second]}
-    return pd.DataFrame({**sides, "wins_a": counts[first, second], "wins_b": counts[second, first]})
-
-
 def one_row_per_score(
     frame: Frame, prompt: str, others: Collection[str], named: Sequence[str]
 ) -> tuple[pd.DataFrame, str, str, str]:
@@ -508,6 +469,8 @@ def one_row_per_score(
     print(f"dmlrank: {len(models)} models were read: {listed(models, 20)}", file=sys.stderr)
     if len(models) < 2:
         raise DataError(f"{said}, and there are {len(models)}: {listed(models) or 'none'}; {advice}")
+    if sorted(map(name_of, table[prompt])) == sorted(models):
+        raise DataError(f"{said}, and the rows are these models, too, as in a table of wins; give a row per pair")
     repeated = table.duplicated([prompt])
     if repeated.any():
         name = str(table.loc[repeated, prompt].iloc[0])

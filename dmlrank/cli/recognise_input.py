@@ -30,7 +30,6 @@ from ..options import EqualTasks, in_objects, one_by_one
 from .arguments import LOG_KEYWORDS, LOG_OPTIONS, SCORE_OPTIONS, api_options
 from .command_words import VOTES_FORMULA
 from .read_files import (
-    FORMULA_OF_WINS,
     ColumnRoles,
     Frame,
     known_file,
@@ -38,7 +37,6 @@ from .read_files import (
     read_frames,
     read_propensities,
     refuse_lost_runs,
-    wins_of_pairs,
 )
 
 T = TypeVar("T")
@@ -81,13 +79,6 @@ class Request:
             raise OptionError(f"{function.__name__}() has no option {wrong[0]!r}; leave it out")
         return function(self.formula, self.frame, env={}, **options)
 
-    def as_words(self, *names: str) -> str:
-        """Return options of the fit as they are typed, each after a blank."""
-        spelt, weights = dict(self.options), self.options.get("weights")
-        if isinstance(weights, EqualTasks):
-            spelt |= {"weights": None, "tasks": weights.column}
-        return "".join(f" --{name} {shlex.join(_names(spelt[name]))}" for name in names if spelt.get(name))
-
 
 def read_request(
     given: argparse.Namespace, files: Sequence[str] | None = None, further: Collection[str] = ()
@@ -124,11 +115,7 @@ def read_request(
     request.frame, request.new = frames.get("file", request.frame), frames.get("new")
     if "judge" in frames:
         request.options["judge"] = frames["judge"]
-    wins = wins_of_pairs(frames["file"], scores[0]) if len(scores) == 1 else None
-    if wins is not None:
-        request.formula, request.frame = FORMULA_OF_WINS, wins
-        request.options = {"position_bias": False} | request.options
-    elif scores:
+    if scores:
         table, *columns = request.frame, *scores
         named = own.pop("models", [])
         if len(scores) == 1:
@@ -179,8 +166,8 @@ def _read_log(request: Request, given: argparse.Namespace, paths: Sequence[str])
     """Read the table of logs; the formula and the options that they suggest are taken where none is given."""
     if len(paths) > 1:
         raise OptionError(
-            f"{len(paths)} files and no formula were given; logs are one folder, or a pattern in quotation marks, such "
-            f"as 'logs/*.eval'; a table needs a formula first, such as {VOTES_FORMULA}"
+            f"{len(paths)} files and no formula were given; logs are one folder, or a pattern such as 'logs/*.eval'; a "
+            f"table needs a formula first, such as {VOTES_FORMULA}"
         )
     path, chosen = paths[0], {name: getattr(given, name) for name in LOG_OPTIONS}
     chosen |= {name: request.own[name] for name in LOG_KEYWORDS if name in request.own}
@@ -188,8 +175,8 @@ def _read_log(request: Request, given: argparse.Namespace, paths: Sequence[str])
     if not found:
         if is_stored(path):
             raise OptionError(
-                f"{path!r} is a stored result, which compare, report and gate read; {given.command} needs the "
-                f"formula and the file of the data: dmlrank {given.command} {VOTES_FORMULA} battles.csv"
+                f"{path!r} is a stored result, which compare, report and gate read; {given.command} needs a formula "
+                f"and the file of the data"
             )
         raise OptionError(
             f"{path!r} holds no log of a known kind; a table needs a formula before it, such as {VOTES_FORMULA}, and "
@@ -204,7 +191,8 @@ def _read_log(request: Request, given: argparse.Namespace, paths: Sequence[str])
     suggested = {name: fit[name] for name in names if fit.get(name)}
     request.formula, request.frame = request.formula or str(fit["formula"]), table
     request.options = suggested | request.options
-    words = request.as_words("context", "run", "groups", "functional")
+    said = {name: _names(request.options.get(name)) for name in ("context", "run", "groups", "functional")}
+    words = "".join(f" --{name} {shlex.join(values)}" for name, values in said.items() if values)
     print(f"{table.attrs['report']}\nread as: {request.formula!r}{words}\n", file=sys.stderr)
 
 
@@ -222,8 +210,7 @@ def _roles(
         features = parse_formula(request.formula).features
         if len(scores) == 2:
             raise OptionError(
-                f"--scores has {' '.join(scores)}; give the columns of the prompt, the model and the score, or the "
-                f"column of the prompt alone where every model has a column of its own"
+                f"--scores has {' '.join(scores)}; give those of prompt, model and score, or of the prompt alone"
             )
         if len(scores) == 1 or "run" not in options:
             used = [name for terms in (features, one_sided(propensity) or "1") for name in names_in(terms).values]
@@ -288,8 +275,7 @@ def _check_plain(formula: str, propensity: str | None, frames: Sequence[Frame]) 
             if found:
                 raise FormulaError(
                     f"the features {features!r} use {found}; on the command line a formula consists of columns, "
-                    f"comparisons, arithmetic (exponents below 100), patsy's functions, text(), abs, "
-                    f"max, min, np.log() and similar; dml_rank() in Python lets it run any code"
+                    f"comparisons, arithmetic (exponents below 100), patsy's functions, text(), np.log() and similar"
                 )
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from .._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
 from ..exceptions import DmlrankError, FileWriteError, MissingExtraError, OptionError, nearest
-from ..tables.display_text import safe_csv
+from ..tables.summary_table import safe_csv
 from .read_files import STANDARD_INPUT
 
 if TYPE_CHECKING:

@@ -72,26 +72,15 @@ _COMPARED_CELLS = 1000
 # Numbers that are copied at a time: few enough for a processor's cache.
 BLOCK_NUMBERS = 2**15
 
-# Kinds of dates and times, by pandas' name for them, with their names in errors. They are refused as features, because
-# patsy would code every single date or time as a category.
-_TIMES = {
-    "datetime64": "timestamp",
-    "datetime": "timestamp",
-    "date": "date",
-    "period": "period",
-    "timedelta64": "time difference",
-    "timedelta": "time difference",
-    "time": "time of day",
-}
+# pandas' names of dates and times, which are refused as features: patsy would code every single one as a category.
+_TIMES = frozenset(("datetime64", "datetime", "date", "period", "timedelta64", "timedelta", "time"))
 
 
 def kind_of_time(column: pd.Series) -> str | None:
-    """Return the kind of time that a column holds, in words; None where it holds something else."""
-    cells = column.dropna()
-    if column.dtype == object and len(cells) and isinstance(cells.iloc[0], pd.DateOffset):
-        return "time difference"
+    """Return the kind of time that a column holds, by pandas' name; None where it holds something else."""
     levels = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
-    return _TIMES.get(pd.api.types.infer_dtype(levels, skipna=True))
+    kind = pd.api.types.infer_dtype(levels, skipna=True)
+    return kind if kind in _TIMES else None
 
 
 def plain_column(column: pd.Series) -> pd.Series:
@@ -180,8 +169,8 @@ def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
 def unequal_vectors_error(name: object, lengths: set[int]) -> DataError:
     """Return the error for a column with vectors of several lengths, or without numbers."""
     return DataError(
-        f"column {name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; the vectors of a column must "
-        f"have one length, at least 1, in all rows"
+        f"column {name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; allowed: one length, at "
+        f"least 1"
     )
 
 
@@ -222,18 +211,13 @@ def _as_vector(cell: object, name: object) -> NDArray[np.floating]:
     except (TypeError, ValueError, OverflowError):
         vector = np.empty((0, 0))
     if vector.ndim != 1:
-        raise DataError(
-            f"column {name!r} holds vectors, and also {shown(cell, 57)}, which is not a vector of numbers; correct it "
-            f"or make it missing"
-        )
+        raise DataError(f"column {name!r} holds vectors, and also {shown(cell, 57)}, which is not a vector of numbers")
     return vector
 
 
 def too_large_error(name: object) -> DataError:
     """Return the error for a column with a whole number that no float can hold."""
-    return DataError(
-        f"column {name!r} holds a whole number beyond 1e308, too large for a float; divide it by a power of ten"
-    )
+    return DataError(f"column {name!r} holds a whole number beyond 1e308, too large for a float; divide the column")
 
 
 def _plain_numbers(column: pd.Series) -> AnyArray:

@@ -14,17 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import warn
-from ..exceptions import DataError, shown
+from ..exceptions import DataError, listed, shown
 from ..options import Options
 from .arrays import AnyArray, BoolArray, IntArray, is_vector_column, name_of
-from .columns import CodedColumn, Columns, identity_texts
+from .columns import CodedColumn, Columns, identity_texts, value_codes
 from .derived_pairs import DerivedPairs
-from .equal_values import value_codes
 from .formula.features import Environment, FeatureNames
 from .formula.parse import Formula
 from .graph import MOST_OF_ALL
 from .outcomes import ComparedItems, improper_probabilities, unreadable_labels
-from .vote_columns import FEW_CLUSTERS
+from .preferences import FEW_CLUSTERS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +129,7 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
             first, second = (shown(cell.item() if isinstance(cell, np.generic) else cell, 57) for cell in cells)
             raise DataError(
                 f"feature {name!r} differs within {n_contexts} contexts, first in {identifier}: {first} and {second}; "
-                f"a context has one value of every feature (if {name!r} tells contexts apart, add it to context=)"
+                f"a context has one value of every feature: if {name!r} tells contexts apart, add it to context="
             )
 
 
@@ -150,8 +149,8 @@ def warn_of_repeats(rows: Rows) -> bool:
         if count:
             warn(
                 f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row "
-                f"counts as another prompt, and standard errors are too small if several rows have the same prompt; "
-                f"pass context= with the column that identifies prompts",
+                f"counts as another prompt, and standard errors are too small; pass context= with the column that "
+                f"identifies prompts"
             )
             return True
     return False
@@ -175,7 +174,7 @@ def warn_of_shared_prompts(table: pd.DataFrame, groups: Sequence[str]) -> None:
         advice = "collect votes on more prompts if they shall hold for others"
     warn(
         f"the {len(table):,} rows are about {n_prompts:,} prompts (values of {name!r}), and each counts as a prompt of "
-        f"its own: scores and intervals hold for these {n_prompts:,} prompts, not for new ones; {advice}",
+        f"its own: intervals hold for these {n_prompts:,} prompts, not for new ones; {advice}"
     )
 
 
@@ -242,10 +241,6 @@ def identity_text(identifier: object) -> str:
     return str(identifier)
 
 
-# Number of unknown labels that a sentence names.
-_MOST_NAMED = 5
-
-
 def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
     """Return the rows that a fit can read (all, where it can read none), and what was found of others, with advice."""
     if rows.derived is not None:
@@ -274,21 +269,10 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
         refused[kind][votes[is_wrong]] = True
     for kind, mask in refused.items():
         if mask.any():
-            title, advice = _REFUSED[kind]
-            named = formula.outcomes[0] if formula.outcomes and kind != "same" else formula.first
-            first_row, column = int(np.flatnonzero(mask)[0]), rows.roles[named].only(mask)
-            if kind == "unknown":
-                counts = np.bincount(column.codes, minlength=len(column.levels))
-                labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(column.levels, counts, strict=True)]
-                further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-                found_rows = f"{', '.join(labels[:_MOST_NAMED])}{further}"
-            else:
-                level = column.levels[column.codes[0]]
-                cell = repr(level) if isinstance(level, str) else name_of(level)
-                if kind == "improper":
-                    cell = ", ".join(f"{name} = {rows.table[name].iloc[first_row]:g}" for name in formula.probabilities)
-                count = rows.number(mask)
-                found_rows = f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first_row]} ({cell})"
+            (title, advice), count = _REFUSED[kind], rows.number(mask)
+            labels = rows.roles[formula.outcome].only(mask).levels if kind == "unknown" else ()
+            found_rows = f"{listed(labels)} in " * (kind == "unknown") + f"{count:,} row{'s' * (count != 1)}"
+            found_rows += f", first row {rows.index[int(np.flatnonzero(mask)[0])]}"
             sentences.append((f"{title}: {found_rows}. A fit raises an error.", advice))
     is_refused = np.logical_or.reduce([np.zeros(len(is_vote), dtype=bool), *refused.values()])
     return (rows.only(~is_refused), tuple(sentences)) if (is_vote & ~is_refused).any() else (rows, ())

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
-from .._utils.distributions import normal_critical
 from .arrays import BoolArray, FloatArray, IntArray
 
 
@@ -155,49 +155,21 @@ class DerivedPairs:
     """Records of numbers by item; every two items with a number in one record are compared.
 
     A record is what one source says about one prompt: the scores of a benchmark on it, or one annotator's ranking.
-    A record of K items implies K (K - 1) / 2 comparisons. Storing records saves the memory of a row per comparison.
+    Storing records saves the memory of a row for each of the K (K - 1) / 2 comparisons of a record.
     :func:`dmlrank.data.pairs_from_scores` and :func:`dmlrank.data.pairs_from_rankings` make them.
 
-    Attributes
-    ----------
-    table : DataFrame
-        A row per record: the columns that identify it, and all other columns that do not differ within a record.
-    prompt : tuple of str
-        The columns that identify a prompt. Prompts are the contexts of a fit.
-    models : tuple of str
-        Names of the K models, sorted.
-    values : ndarray, shape (records, K)
-        The number of each model in each record; NaN where a model has none. Of two models, the one with the larger
-        number wins.
-    margin : float
-        Two models whose numbers differ by at most this much tie. :func:`dmlrank.data.pairs_from_scores` has more on
-        rounding.
-    kind : {"scores", "ranks"}
-        What the numbers are.
-    number : str
-        The column that holds the numbers.
-    lower_wins : bool
-        Whether the smaller number of this column wins, so that ``values`` have the opposite sign.
-    runs : Runs or None
-        Scores of single runs, whose means are ``values``, where the data are a table of runs; None elsewhere.
-    n_names_changed : int
-        Names of models that had outer blanks or another Unicode form than NFC.
-    rows : DataFrame or None
-        The table of runs, to which rows can be added; None where ``runs`` are.
-    run : str or None
-        The column of ``rows`` that tells the runs of a prompt and model apart.
-    model : str
-        The column that holds the models; empty for a table with a column for each.
-    of_runs : bool
-        Whether ``values`` are another functional of the runs than their mean.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import dmlrank as dr
-    >>> table = pd.DataFrame({"task": ["t1", "t1", "t2", "t2"], "model": ["a", "b"] * 2, "score": [3, 2, 1, 1]})
-    >>> dr.data.pairs_from_scores(table, prompt="task", model="model", score="score")
-    DerivedPairs of 2 models on 2 prompts: 2 comparisons
+    table: A row per record: the columns that identify it, and others that do not differ within a record.
+    prompt: The columns that identify a prompt, the context of a fit.
+    models: Names of the K models, sorted.
+    values (records, K): The number of each model; NaN where it has none. The larger number wins.
+    margin: Two models whose numbers differ by at most this much tie.
+    kind: What the numbers are, "scores" or "ranks".
+    number: The column that holds the numbers.
+    lower_wins: Whether the smaller number of this column wins, so that ``values`` have the opposite sign.
+    runs: Scores of single runs, whose means are ``values``, where the data are a table of runs.
+    n_names_changed: Names of models that had outer blanks or another Unicode form than NFC.
+    rows, run, model: The table of runs, and its columns of runs and of models.
+    of_runs: Whether ``values`` are another functional of the runs than their mean.
     """
 
     table: pd.DataFrame
@@ -217,13 +189,7 @@ class DerivedPairs:
 
     @property
     def labels(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """What decides a comparison and what makes a tie, each with its meaning, as the labels of votes have one.
-
-        Examples
-        --------
-        >>> DerivedPairs(pd.DataFrame(), (), (), np.empty((0, 0)), 0.1, number="error", lower_wins=True).labels
-        (("smaller 'error'", 'the model that wins'), ('difference of at most 0.1', 'tie'))
-        """
+        """What decides a comparison and what makes a tie, each with its meaning, as the labels of votes have one."""
         tie = f"difference of at most {self.margin:g}" if self.margin else f"equal {self.number!r}"
         return (f"{'smaller' if self.lower_wins else 'larger'} {self.number!r}", "the model that wins"), (tie, "tie")
 
@@ -289,8 +255,8 @@ class DerivedPairs:
         expected = self.runs.expected.sum(axis=0)
         shares = 100 * self.n_missing / expected
         return (
-            f"{self.n_missing.sum():,} of {expected.sum():,} runs, {shares.min():.1f} to {shares.max():.1f} % by model"
-            f"{', by more than chance' if self.unequal_gaps else ''}"
+            f"{self.n_missing.sum():,} of {expected.sum():,} runs, {shares.min():.1f} to {shares.max():.1f} % by "
+            f"model{', by more than chance' if self.unequal_gaps else ''}"
         )
 
     @property
@@ -304,7 +270,7 @@ class DerivedPairs:
         share, n_models = lost.sum(axis=0) / expected, len(self.models)
         best = int(np.argmin(share))
         by_prompt = lost / expected - (lost / expected)[:, [best]]
-        least = normal_critical(_LEVEL_OF_GAPS / (n_models * (n_models - 1))) * np.sqrt((by_prompt**2).sum(axis=0))
+        least = -ndtri(_LEVEL_OF_GAPS / (n_models * (n_models - 1))) * np.sqrt((by_prompt**2).sum(axis=0))
         is_worse = share - share[best] > np.maximum(least, _MATERIAL_GAPS)
         if not is_worse.any():
             return ""

@@ -59,7 +59,7 @@ class ParquetFiles:
                 lacking, having = (first, path) if name in of_file else (path, first)
                 raise DataError(
                     f"the file {lacking} has no column {name!r}, which {having} has; all files need the same columns: "
-                    f"write the column to all files (missing where there is no value), or leave the file out"
+                    f"write the column to all, or leave the file out"
                 )
             for name, kind in types.items():
                 # A column without any value has the type null in a file; its type is then that of another file.
@@ -67,8 +67,8 @@ class ParquetFiles:
                     types[name] = of_file[name]
                 elif kind != of_file[name] and str(of_file[name]) != "null":
                     raise DataError(
-                        f"column {name!r} is {kind} in {first} and {of_file[name]} in {path}; a column needs one type "
-                        f"in all files: write the files again with one type"
+                        f"column {name!r} is {kind} in {first} and {of_file[name]} in {path}; write the files again "
+                        f"with one type"
                     )
             if n_of_file:
                 paths_with_rows.append(path)
@@ -151,7 +151,7 @@ def array_in_file(shape: tuple[int, int]) -> NDArray[np.float32]:
     except OSError as error:
         raise StorageError(
             f"a temporary file of {4e-9 * shape[0] * shape[1]:.2g} GB cannot be written to {folder}: "
-            f"{error.strerror or error}; make space, or choose another folder with the environment variable TMPDIR"
+            f"{error.strerror or error}; choose another folder with the environment variable TMPDIR"
         ) from error
 
 
@@ -197,20 +197,16 @@ def _write_partitions(data: Any, names: list[str], folder: Path) -> None:
 def _paths(location: str) -> list[str]:
     """Return the parquet files at a location, sorted by name."""
     paths = _matching(location)
-    if os.path.isdir(location):
-        reason = f"the directory {location!r} holds no files *.parquet"
-    elif glob.has_magic(location):
-        reason = f"no file has a name like {location!r}"
-    else:
-        if not location.endswith((".parquet", ".pq")):
-            raise FrameTypeError(
-                f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: read the file "
-                f"yourself, such as with pandas.read_csv, and pass the frame"
-            )
-        reason = f"there is no file {location!r}"
+    is_parquet = location.endswith((".parquet", ".pq")) or glob.has_magic(location) or os.path.isdir(location)
+    if not is_parquet:
+        raise FrameTypeError(
+            f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: pass a frame, such as "
+            f"that of pandas.read_csv"
+        )
     if not paths:
         raise DataError(
-            f"{reason}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one file"
+            f"there is no parquet file at {location!r}; allowed: a directory of these, a pattern such as "
+            f"'votes/*.parquet', one file"
         )
     return paths
 
@@ -259,8 +255,8 @@ def column_names(data: Any) -> list[str]:
         for method in ("compute", "collect"):
             hint = f"; .{method}() makes one" if hasattr(data, method) else hint
         raise FrameTypeError(
-            f"data is a {type(data).__module__}.{type(data).__name__}; it must be a pandas or polars DataFrame, a Dask "
-            f"DataFrame, a pyarrow Table, a DuckDB relation or the path of parquet files{hint}"
+            f"data is a {type(data).__module__}.{type(data).__name__}; allowed: a pandas, polars or Dask DataFrame, a "
+            f"pyarrow Table, a DuckDB relation or the path of parquet files{hint}"
         )
     names = pd.Index([str(name) for name in found])
     if not names.is_unique:
@@ -341,10 +337,7 @@ def _relation_columns(relation: Any, names: Sequence[str]) -> tuple[list[pd.Seri
         # The setting is read by a query on an empty selection of rows, so that DuckDB computes no row of the relation.
         setting = relation.limit(0).aggregate("count(*), current_setting('preserve_insertion_order')").fetchall()
         if not setting[0][1]:
-            raise DataError(
-                "the DuckDB connection has preserve_insertion_order = false, so that its rows have no fixed order; a "
-                "fit reads the rows in order: set it to true, or pass relation.to_arrow_table()"
-            )
+            raise DataError("the DuckDB connection has preserve_insertion_order = false; set it to true")
         if not names:
             return [], int(relation.aggregate("count(*)").fetchall()[0][0])
         table = relation.project(quoted).to_arrow_table()

@@ -61,7 +61,7 @@ class Graph:
         Returns
         -------
         list of ndarray of int
-            Codes of the items of each component.
+            Codes of the items.
         """
         # The smallest item that each item is known to reach; scipy's graphs take longer to load than a fit's summary.
         label, smallest = np.full(self.n_items, -1), np.arange(self.n_items)
@@ -74,14 +74,12 @@ class Graph:
         return sorted(parts, key=lambda part: (-len(part), int(part[0])))
 
     def sides(self) -> BoolArray | None:
-        """Return the side of each item if a connected graph is bipartite, else None.
-
-        In a bipartite graph no two items of one side are compared.
+        """Return the side of each item if a connected graph is bipartite: no two items of one side are compared.
 
         Returns
         -------
         ndarray of bool, shape (K,), or None
-            Side of each item.
+            Side of each item; None where the graph is not bipartite.
         """
         # Of two copies of the items, with edges between copies alone, one part has the items of each side.
         no_edges = np.zeros_like(self.edges)
@@ -136,8 +134,7 @@ class Graph:
         min_labels : int
             Smallest number of labelled contexts for a pair to be compared.
         ordered : bool
-            If true, each of the two ordered pairs needs ``min_labels`` labelled contexts. If false, the two ordered
-            pairs need ``min_labels`` labelled contexts in total.
+            Whether each of the two ordered pairs needs so many, and not both in total.
 
         Returns
         -------

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
-from typing import NamedTuple, NoReturn, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,9 @@ from .arrays import AnyArray, FloatArray
 HypothesisLike: TypeAlias = str | Sequence[object] | Mapping[str, float] | pd.Series | pd.DataFrame | AnyArray
 # The place of each model among the scores.
 ModelPlaces: TypeAlias = Mapping[str, int]
-# A linear form: the coefficient of each model, and the constant under None. Fractions make 0.1 + 0.2 equal to 0.3.
-LinearForm: TypeAlias = dict[str | None, Fraction]
+# The kind of a token, its text, and where it begins and ends. The kind is "name" (the text has no quotes), "number", or
+# the symbol itself.
+Token: TypeAlias = tuple[str, str, int, int]
 
 # The second sign is the minus that word processors write.
 _MINUS = "-−"
@@ -27,8 +28,6 @@ _SYMBOLS = "=+*/(),;\n" + _MINUS
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 # The largest coefficient or value. Squares of larger numbers overflow.
 _LARGEST = 1e100
-# The most binary digits of an exact product. A float has an exponent of 1,024 at most, and long products take minutes.
-_MOST_BITS = 20_000
 _WORDS = "model names, numbers, + - * / = and parentheses, joined by ',' or ';' or new lines"
 _FORMS = (
     "an expression such as 'a - b', a pair of models such as ('a', 'b'), {model: coefficient}, numbers (K,) or (J, K), "
@@ -49,9 +48,8 @@ def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Linear
     """Read a hypothesis about the scores of K models as restrictions ``matrix @ scores = value``."""
     place_of = {name: place for place, name in enumerate(models)}
     if isinstance(hypothesis, str):
-        tokens = _tokens(hypothesis.rstrip(), place_of)
-        rows = _Parser(hypothesis, tokens).chains()
-        _refuse_ambiguous(hypothesis.rstrip(), tokens, place_of)
+        text = hypothesis.strip()
+        rows = _read_words(text, place_of)
         names = [name for name in dict.fromkeys(name for row in rows for name in row) if name is not None]
         numbers = [[row.get(name, 0) for name in names] for row in rows]
         return _restrictions(names, numbers, [-row.get(None, 0) for row in rows], place_of)
@@ -144,13 +142,33 @@ def _label(names: list[str], row: list[float]) -> str:
     return " ".join(signed).removeprefix("+ ").replace("- ", "-", int(present[0][1] < 0))
 
 
-class _HypothesisToken(NamedTuple):
-    """A token of a hypothesis: ``"name"`` (its text without quotes), ``"number"``, ``"end"``, or the symbol itself."""
+class _Form(dict[str | None, Fraction]):
+    """A linear form: coefficients of models, and the constant under None; with fractions, 0.1 + 0.2 equals 0.3."""
 
-    kind: str
-    text: str
-    start: int
-    stop: int
+    def __add__(self, other: _Form) -> _Form:
+        return _Form({name: self.get(name, Fraction(0)) + other.get(name, Fraction(0)) for name in self | other})
+
+    def __pos__(self) -> _Form:
+        return self
+
+    def __neg__(self) -> _Form:
+        return self * _Form({None: Fraction(-1)})
+
+    def __sub__(self, other: _Form) -> _Form:
+        return self + -other
+
+    def __mul__(self, other: _Form) -> _Form:
+        form, number = (other, self) if self.keys() == {None} else (self, other)
+        if number.keys() != {None}:
+            raise HypothesisError("a product of scores is not linear; allowed are number*model and model/number")
+        return _Form({name: value * number[None] for name, value in form.items()})
+
+    def __truediv__(self, other: _Form) -> _Form:
+        if other.keys() != {None} or not other[None]:
+            raise HypothesisError(
+                "dividing by a score or by zero is not linear; allowed are number*model and model/number"
+            )
+        return self * _Form({None: 1 / other[None]})
 
 
 def _pattern(text: str, names: Iterable[str]) -> re.Pattern[str]:
@@ -170,135 +188,85 @@ def _pattern(text: str, names: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?P<name>{name}){ends_here}|(?P<symbol>{symbol})|(?P<quoted>{quoted})|{number}")
 
 
-def _tokens(text: str, place_of: ModelPlaces, only_quoted: str | None = None) -> list[_HypothesisToken]:
+def _tokens(text: str, place_of: ModelPlaces, only_quoted: str | None = None) -> list[Token]:
     """Return the tokens of a hypothesis that is given as a text, in which one name may be read in quotes alone."""
     pattern = _pattern(text, (name for name in place_of if name != only_quoted))
-    tokens, at, depth = list[_HypothesisToken](), 0, 0
+    tokens, at, depth = list[Token](), 0, 0
     while at < len(text):
-        if text[at].isspace() and (text[at] != "\n" or depth > 0 or not tokens or tokens[-1].kind in tuple("\n,;")):
+        if text[at].isspace() and (text[at] != "\n" or depth > 0 or not tokens or tokens[-1][0] in tuple("\n,;")):
             at += 1
             continue
-        match = pattern.match(text, at) or _fail_at_word(text, at, tokens, place_of)
-        kind, word, stop = str(match.lastgroup), match[0], match.end()
+        match = pattern.match(text, at)
+        if match is None:
+            word = re.match(r"(?:[^\s=,;*+()]|\([^()\n]*\)?)+|.", text[at:])[0]  # type: ignore[index]
+            if re.search(r"^['\"`]|[<>≤≥≠]|!$", word):
+                raise HypothesisError(f"{word!r} is an open quote or no sign of an equation; allowed: {_WORDS}")
+            hint = (
+                "; write a minus sign with spaces, products with *, and names that hold operators or spaces in quotes"
+            )
+            raise UnknownModelError(_unknown(word.lstrip("/"), place_of, hint))
+        kind, word = str(match.lastgroup), match[0]
         if kind == "symbol":
             kind = "-" if word in _MINUS else word[0]
             depth += (kind == "(") - (kind == ")")
         elif kind == "quoted":
             kind, word = "name", word[1:-1]
             if word not in place_of:
-                _fail(text, at, stop, _unknown(word, place_of, "; quotes hold one name"), UnknownModelError)
+                raise UnknownModelError(_unknown(word, place_of, "; quotes hold one name"))
         elif kind == "name" and re.fullmatch(_NUMBER, word):
-            _fail(text, at, stop, f"{word!r} is a number and a model: quote the model, write the number as 0{word}")
+            raise HypothesisError(f"{word!r} is a number and a model: quote the model, write the number as 0{word}")
         # A number that no float can hold is refused: as an exact fraction, 1e999999999 would fill the memory.
         if depth > 50 or (kind == "number" and (len(word) > 1000 or np.isinf(float(word)))):
-            _fail(text, at, stop, "the number is too large" if kind == "number" else "parentheses are nested too deep")
-        tokens.append(_HypothesisToken(kind, word, at, stop))
-        at = stop
-    return [*tokens, _HypothesisToken("end", "", at, at)]
+            raise HypothesisError(f"{shown(word)}: a number is too large, or parentheses are nested too deep")
+        tokens.append((kind, word, at, match.end()))
+        at = match.end()
+    return tokens
 
 
-def _refuse_ambiguous(text: str, tokens: Sequence[_HypothesisToken], place_of: ModelPlaces) -> None:
-    """Raise an error where the text can also be read with a name that it has without quotes as an expression."""
+def _chains(text: str, tokens: Sequence[Token]) -> list[_Form]:
+    """Return the differences of neighbours in chains of sums, joined by ``=``, which are zero under the hypothesis."""
+    rows, sides, code, forms, begin = list[_Form](), list[_Form](), list[str](), dict[str, _Form](), 0
+    for number, (kind, word, start, stop) in enumerate([*tokens, (";", "", len(text), len(text))]):
+        if kind in ("name", "number"):
+            # The fraction of 0e999999999 would fill the memory.
+            is_name, value = kind == "name", Fraction(1 if kind == "name" else word if float(word) else 0)
+            forms[f"t{number}"] = _Form({word if is_name else None: value})
+            code.append(f"t{number}")
+        elif kind not in tuple("=,;\n"):
+            code.append(kind)
+        else:
+            try:
+                # Names of forms, signs and parentheses are all that Python reads here.
+                side = eval(" ".join(code).strip(), {"__builtins__": {}}, forms)
+            except (SyntaxError, TypeError, RecursionError):
+                side = None
+            if not isinstance(side, _Form):
+                found = text[begin:start].strip() or "nothing"
+                raise HypothesisError(f"{shown(found)} is no sum of models and numbers; allowed: {_WORDS}")
+            sides.append(side)
+            code, begin = [], stop
+            if kind != "=":
+                rows += [form - other for form, other in zip(sides, sides[1:] or [_Form()], strict=False)]
+                sides = []
+    if any(not any(value for name, value in row.items() if name is not None) for row in rows):
+        raise HypothesisError(f"{shown(text)}: the scores cancel, or no model is named; this says nothing about scores")
+    return rows
+
+
+def _read_words(text: str, place_of: ModelPlaces) -> list[_Form]:
+    """Return what a text says; raise where it can also be read with a name in it, without quotes, as an expression."""
+    tokens = _tokens(text, place_of)
+    rows = _chains(text, tokens)
     for _, name, start, stop in tokens:
         if name not in place_of or text[start:stop] != name or name.isalnum():
             continue
         other = text[:start] + re.sub("[<>≤≥≠]=?|!=", "=", name) + text[stop:]
         try:
-            _Parser(other, _tokens(other, place_of, only_quoted=name)).chains()
+            _chains(other, _tokens(other, place_of, only_quoted=name))
         except DmlrankError:
             continue
-        quote = next((quote for quote in "'\"`" if quote not in name), "'")
-        problem = (
-            f"{name!r} is a model and an expression of other models; write {quote}{name}{quote}, with quotes, for "
-        )
-        _fail(text, start, stop, problem + "the model, or quote every model of the expression, as in 'a' - 'b'")
-
-
-class _Parser:
-    """Recursive-descent parser of chains (=) of sums (+ -) of products (* /) of signed numbers, names and groups."""
-
-    def __init__(self, text: str, tokens: Sequence[_HypothesisToken]) -> None:
-        self.text, self.tokens, self.at = text, tokens, 0
-
-    def take(self, kinds: str) -> str | None:
-        """Consume the next token and return its kind if it is of one of these kinds; else return None."""
-        kind = self.tokens[self.at].kind
-        self.at += kind in tuple(kinds)
-        return kind if kind in tuple(kinds) else None
-
-    def _fail(self, start: int, problem: str) -> NoReturn:
-        _fail(self.text, self.tokens[start].start, self.tokens[max(start, self.at - 1)].stop, problem)
-
-    def chains(self) -> list[LinearForm]:
-        """Read all chains."""
-        rows = self.chain()
-        while self.take(",;\n"):
-            rows += self.chain()
-        return rows
-
-    def chain(self) -> list[LinearForm]:
-        """Read sums joined by ``=``; return the differences of neighbours, which are zero under the hypothesis."""
-        start, sides = self.at, [self._sum()]
-        while self.take("="):
-            sides.append(self._sum())
-        token = self.tokens[self.at]
-        if token.kind not in ("end", ",", ";", "\n"):
-            missing = "'('" if token.kind == ")" else "operator"
-            self._fail(self.at, f"there is no {missing} before {token.text!r}; allowed: {_WORDS}")
-        rows = [_plus(form, other, -1) for form, other in zip(sides, sides[1:] or [LinearForm()], strict=False)]
-        for row in rows:
-            if not any(value for name, value in row.items() if name is not None):
-                why = "no model is named, only numbers" if row.keys() <= {None} else "the scores cancel"
-                self._fail(start, f"{why}: this is {'never' if row.get(None) else 'always'} true, whatever the scores")
-        return rows
-
-    def _sum(self) -> LinearForm:
-        """Read products joined by ``+`` and ``-``."""
-        total = self._product()
-        while sign := self.take("+-"):
-            total = _plus(total, self._product(), 1 if sign == "+" else -1)
-        return total
-
-    def _product(self) -> LinearForm:
-        """Read signed terms joined by ``*`` and ``/``."""
-        start, result = self.at, self._signed()
-        while sign := self.take("*/"):
-            factor = self._signed()
-            if factor.keys() != {None} and (sign == "/" or result.keys() != {None}):
-                what = "dividing by a score" if sign == "/" else "a product of scores"
-                self._fail(start, f"{what} is not linear; allowed are number*model and model/number")
-            if sign == "/" and not factor[None]:
-                self._fail(start, "this divides by zero; allowed are other numbers")
-            form, number = (result, factor[None]) if factor.keys() == {None} else (factor, result[None])
-            result = _plus({}, form, 1 / number if sign == "/" else number)
-            if any(max(map(int.bit_length, value.as_integer_ratio())) > _MOST_BITS for value in result.values()):
-                self._fail(start, "this product has too many digits; write its value as one number")
-        return result
-
-    def _signed(self) -> LinearForm:
-        """Read a name, a number or a group in parentheses, with the signs before it."""
-        sign = 1
-        while kind := self.take("+-"):
-            sign = -sign if kind == "-" else sign
-        start, token = self.at, self.tokens[self.at]
-        if token.kind not in ("name", "number", "("):
-            after = f" after {self.tokens[start - 1].text!r}" if start else ""
-            finding = f"{token.text!r} stands" if token.text else f"the hypothesis {'ends' if start else 'is empty'}"
-            self._fail(start, f"a model, a number or '(' is missing{after}, where {finding}; allowed: {_WORDS}")
-        self.at += 1
-        if token.kind == "name":
-            return {token.text: Fraction(sign)}
-        if token.kind == "number":
-            return {None: sign * Fraction(token.text if float(token.text) else 0)}
-        inside = self._sum()
-        if not self.take(")"):
-            self._fail(start, "'(' is not closed: a ')' or an operator is missing")
-        return _plus({}, inside, sign)
-
-
-def _plus(form: LinearForm, other: LinearForm, factor: Fraction | int) -> LinearForm:
-    """Return the sum of a linear form and ``factor`` times another one."""
-    return {name: form.get(name, Fraction(0)) + factor * other.get(name, Fraction(0)) for name in form | other}
+        raise HypothesisError(f"{name!r} is a model and an expression of other models; put the names in quotes")
+    return rows
 
 
 def _unknown(name: object, place_of: ModelPlaces, hint: str) -> str:
@@ -307,28 +275,3 @@ def _unknown(name: object, place_of: ModelPlaces, hint: str) -> str:
     if alike := [known for known in place_of if str(known).endswith(f": {name}")]:
         return f"{name!r} alone names no estimate; it has {listed(alike)}"
     return f"unknown model {name!r}; known are {listed(place_of)}{hint}{nearest(name, place_of)}"
-
-
-def _fail_at_word(text: str, at: int, tokens: Sequence[_HypothesisToken], place_of: ModelPlaces) -> NoReturn:
-    """Raise the error for a word that cannot be read, shown with the words that touch it."""
-    start, stop = at, re.compile(r"(?:[^\s=,;*+()]|\([^()\n]*\)?)+").match(text, at).end()  # type: ignore[union-attr]
-    if text[at] in "'\"`":
-        _fail(text, at, stop, f"the quote {text[at]} is not closed")
-    if relation := re.search(r"[<>≤≥≠]|!$", text[at:stop]):
-        _fail(text, at, stop, f"{relation[0]!r} is not allowed, a hypothesis is an equation; allowed: {_WORDS}")
-    for token in reversed(tokens):
-        if token.kind not in ("name", "number", "/") or (token.stop < start and "/" in (token.kind, text[start])):
-            break
-        start = token.start
-    hint = (
-        "; put spaces around a minus sign, write products with *, and put names that hold operators or spaces in quotes"
-    )
-    _fail(text, start, stop, _unknown(text[start:stop].lstrip("/"), place_of, hint), UnknownModelError)
-
-
-def _fail(text: str, start: int, stop: int, problem: str, error: type[DmlrankError] = HypothesisError) -> NoReturn:
-    """Raise an error that shows the line with the problem and marks the problem below the line."""
-    first = max(text.rfind("\n", 0, start) + 1, start - 50)
-    line = text[first:start] + text[start : start + 70].split("\n")[0]
-    marks = " " * (start - first) + "^" * max(1, min(stop - start, len(line) - (start - first)))
-    raise error(f"{problem}\n    {line.replace(chr(9), ' ')}\n    {marks} character {start + 1}")

@@ -73,13 +73,6 @@ _VOCABULARIES: tuple[dict[Hashable, str], ...] = (
     _vocabulary("chosen", "rejected", "tie"),
     _vocabulary("true", "false", ""),
 )
-# What an error proposes: these, and what numbers are likely to mean, which nothing reads.
-_LIKELY: tuple[dict[Hashable, str], ...] = (
-    *_VOCABULARIES,
-    {1: "first", 0: "tie", -1: "second"},
-    {1: "first", 0.5: "tie", 0: "second"},
-    {1: "first", 2: "second"},
-)
 
 # Labels that an error lists.
 _MOST_LABELS = 20
@@ -196,8 +189,8 @@ def read_labels(
             hint = "; where they go from -1 to 1, (p + 1) / 2 is a preference" if -1 <= low < 0 and high <= 1 else hint
             raise OutcomeError(
                 f"the outcome {column.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): numbers "
-                f"other than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; "
-                f"say what labels mean with categories={{number: meaning}}, each one of {listed(MEANINGS)}"
+                f"other than 0 and 1 are preferences for the item shown first, which lie in [0, 1]{hint}; "
+                f"categories={{number: meaning}} says what labels mean"
             )
         p = np.clip(p, 0.0, 1.0)
         read_as = ((f"{first}", "first"), (f"{second}", "second"))
@@ -246,7 +239,7 @@ def read_probabilities(
     for name, column in table.items():
         if column.dtype.kind not in "biuf":
             raise OutcomeError(
-                f"column {name!r} is {column.iloc[0]!r} in row {table.index[0]}; with several columns left of ~ each "
+                f"column {name!r} is {column.iloc[0]!r} in row {table.index[0]}; each of several columns left of ~ "
                 f"must hold the probabilities of a category, numbers in [0, 1]"
             )
     p, is_wrong = table.to_numpy(dtype=float), improper_probabilities(table)
@@ -255,8 +248,8 @@ def read_probabilities(
         finding = "has a negative one" if p[row].min() < -_ROUNDING else f"sums to {p[row].sum():g}"
         values = ", ".join(f"{name} = {value:g}" for name, value in zip(names, p[row], strict=True))
         raise OutcomeError(
-            f"row {table.index[row]} {finding}: {values} ({int(is_wrong.sum())} such rows); the probabilities left of "
-            f"~ must not be negative and must sum to one in every row"
+            f"row {table.index[row]} {finding}: {values} ({int(is_wrong.sum())} such rows); probabilities must not be "
+            f"negative and must sum to one in every row"
         )
     p = np.maximum(p, 0.0)
     # Rows sum to one exactly.
@@ -307,8 +300,8 @@ def _column_meanings(
     for name, worth in user_meanings.items():
         if isinstance(worth, float):
             raise OptionError(
-                f"categories gives {name!r} the worth {worth:g}, but there are several columns left of ~, which hold "
-                f"probabilities of categories; allowed are {listed(MEANINGS)}. Worths are for one column of labels"
+                f"categories gives {name!r} the worth {worth:g}; several columns left of ~ hold probabilities of "
+                f"categories, and each means one of {listed(MEANINGS)}"
             )
     of_items: dict[Hashable, str] = {
         _word_of_column(item): meaning for item, meaning in zip(items, MEANINGS, strict=False)
@@ -325,21 +318,21 @@ def _column_meanings(
         words = [f"p_{word}" for word in _MEANING_OF_WORD]
         raise OutcomeError(
             f"the columns {listed(unknown)} left of ~ stand for no known category{nearest(unknown[0], words)} (known: "
-            f"model_a, model_b, tie, both_good, both_bad, also as p_a, p_b, p_tie, prob_...); say what they hold with "
-            f"{_categories_template(unknown)}, each meaning one of {listed(MEANINGS)}"
+            f"p_a, p_b, p_tie, p_both_good, p_both_bad, ...); say what they hold with {_categories_template(unknown)}, "
+            f"each meaning one of {listed(MEANINGS)}"
         )
     columns_of = {meaning: [name for name in names if meanings[name] == meaning] for meaning in meanings.values()}
     for win in MEANINGS[:2]:
         if win not in columns_of:
             raise OutcomeError(
                 f"no column left of ~ holds the probability that the {win} item wins; the columns were read as "
-                f"{', '.join(f'{name} = {meaning}' for name, meaning in meanings.items())}; name a column for each win"
+                f"{', '.join(f'{name} = {meaning}' for name, meaning in meanings.items())}"
             )
     for meaning, columns in columns_of.items():
         if len(columns) > 1:
             raise OutcomeError(
-                f"the columns {listed(columns)} left of ~ stand for one category, {meaning!r}; every category has one "
-                f"column: leave the others out, or say what they hold with {_categories_template(columns)}"
+                f"the columns {listed(columns)} left of ~ stand for one category, {meaning!r}: leave the others out, "
+                f"or say what they hold with {_categories_template(columns)}"
             )
     return list(meanings.values())
 
@@ -382,8 +375,8 @@ def _checked_categories(categories: Categories | None) -> dict[Hashable, Meaning
         else:
             hint = nearest(meaning, MEANINGS) if isinstance(meaning, str) else ""
             raise OptionError(
-                f"categories: {label!r} means {meaning!r}; allowed are {listed((*MEANINGS, _MISSING))}, or a number in "
-                f"[0, 1], the share of a win that the label is worth for the model shown first{hint}"
+                f"categories: {label!r} means {meaning!r}; allowed are {listed((*MEANINGS, _MISSING))}, or the share "
+                f"of a win for the model shown first, a number in [0, 1]{hint}"
             )
     return meanings
 
@@ -397,8 +390,8 @@ def require_mirrored_worths(categories: Categories | None) -> None:
         if np.abs(worths - (1 - worth)).min() > _ROUNDING:
             raise OptionError(
                 f"categories gives {label!r} the worth {worth:g} for the model shown first, and no label the worth "
-                f"{1 - worth:g}; the two display orders of a pair are joined here, which needs worths that mirror each "
-                f"other, such as 0.75 and 0.25. Change them, or pass position_bias=True, which keeps the orders apart"
+                f"{1 - worth:g}; where display orders are joined, worths mirror each other: change them, or pass "
+                f"position_bias=True"
             )
 
 
@@ -432,8 +425,8 @@ def _level_meanings(
             meanings.append(user_meanings[level])
         elif is_model and spelling:
             raise OutcomeError(
-                f"the label {level!r} is a known spelling of {spelling!r} and also the name of a model; if it is the "
-                f"spelling, pass categories={{{level!r}: {spelling!r}}}, if it is the model, rename the model"
+                f"the label {level!r} is a known spelling of {spelling!r} and also the name of a model; pass "
+                f"categories={{{level!r}: {spelling!r}}}, or rename the model"
             )
         else:
             read_as = {one[word] for one in known if word in one and not is_model}
@@ -462,37 +455,23 @@ def _unknown_labels_error(
     """Return the error about labels without a meaning: all labels with their counts, and a complete ``categories=``."""
     levels = list(counts)
     unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == _UNKNOWN]
-    proposed = {level: user_meanings[level] for level in levels if level in user_meanings}
     others = [level for level in levels if name_of(level) not in items or level in user_meanings]
-    exchanged = {"first": "second", "second": "first"}
-    turned = [{word: exchanged.get(meaning, meaning) for word, meaning in one.items()} for one in _LIKELY]
-    for one in (*_LIKELY, *turned):
-        reading = {level: one.get(_word(level)) for level in others}
-        if None not in reading.values() and all(reading[level] == proposed[level] for level in proposed):
-            proposed = {level: str(meaning) for level, meaning in reading.items()}
-            break
     found = ", ".join(f"{shown(level)} {counts[level]:,}" for level in levels[:_MOST_LABELS])
     found += f" and {len(levels) - _MOST_LABELS} more" if len(levels) > _MOST_LABELS else ""
     # A short word is near to too many labels: 'n/a' does not mean 'a'.
     words = [word for word in (*_MEANING_OF_WORD, *items) if len(str(word)) > 2]
     hint = nearest(unknown[0], words) if isinstance(unknown[0], str) else ""
-    is_complete = len(proposed) == len(others)
     return OutcomeError(
         f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found, with their numbers: "
-        f"{found}). Labels are read only if one vocabulary has all of them: model_a, model_b, tie, both_bad; H, D, A; "
-        f"W, D, L; 1-0, 0-1, 1/2; 1, X, 2; chosen, rejected; true, false; models' names; the numbers 1 and 0 alone, "
-        f"or preferences between these. Say what all labels mean with {_categories_template(others, proposed)}"
-        f"{', if this is right' if is_complete else ''}: each is one of {listed((*MEANINGS, _MISSING))}, or for grades "
-        f"a number, the share of a win for the model shown first"
+        f"{found}). Say what all labels mean with {_categories_template(others, user_meanings)}: each is one of "
+        f"{listed((*MEANINGS, _MISSING))}, or for grades a number, the share of a win for the model shown first"
     )
 
 
-def _categories_template(labels: Sequence[Hashable], proposed: Mapping[Hashable, Meaning] | None = None) -> str:
+def _categories_template(labels: Sequence[Hashable], known: Mapping[Hashable, Meaning] = {}) -> str:
     """Return ``categories={label: ..., label: ...}`` with the labels as Python writes them."""
-    meanings = [repr(proposed[label]) if proposed and label in proposed else "..." for label in labels[:_MOST_LABELS]]
-    written = [label.item() if isinstance(label, np.generic) else label for label in labels[:_MOST_LABELS]]
-    pairs = zip(written, meanings, strict=True)
-    return "categories={" + ", ".join(f"{label!r}: {meaning}" for label, meaning in pairs) + "}"
+    meanings = (f"{shown(label)}: {repr(known[label]) if label in known else '...'}" for label in labels[:_MOST_LABELS])
+    return "categories={" + ", ".join(meanings) + "}"
 
 
 # --- how much a category counts ---------------------------------------------------------------------------------------
@@ -527,8 +506,7 @@ class CategoryWeights:
     Raises
     ------
     OptionError
-        If the two lengths differ, there are fewer than two categories, a weight is outside [0, 1], or first - second is
-        the same in every category, so that the weights cannot tell which item won.
+        If lengths differ or are below two, a weight is outside [0, 1], or first - second is the same in every category.
 
     References
     ----------
@@ -549,21 +527,20 @@ class CategoryWeights:
             numbers = array_of_numbers(getattr(self, item), 1)
             if numbers is None:
                 raise OptionTypeError(
-                    f"category weights of the {item} item are {shown(getattr(self, item))}; allowed: one number per "
-                    f"category"
+                    f"category weights of the {item} item are {shown(getattr(self, item))}; allowed: numbers"
                 )
             object.__setattr__(self, item, tuple(numbers.tolist()))
         if len(self.first) != len(self.second) or len(self.first) < 2:
             raise OptionError(
-                f"category weights have {len(self.first)} and {len(self.second)} numbers; allowed: one number per "
-                f"category for the first and for the second item, with at least two categories"
+                f"category weights have {len(self.first)} and {len(self.second)} numbers; allowed: one per category "
+                f"for each item, and at least two categories"
             )
         if not all(0 <= weight <= 1 for weight in self.first + self.second):
             raise OptionError(f"category weights are {self.first} and {self.second}; allowed: numbers in [0, 1]")
         if np.ptp(np.subtract(self.first, self.second)) < _ROUNDING_OF_WEIGHTS:
             raise OptionError(
-                f"category weights are {self.first} and {self.second}, and their difference is the same in every "
-                f"category, so that they cannot tell which item won; let the difference vary between categories"
+                f"category weights are {self.first} and {self.second}, whose difference is the same in every category, "
+                f"so that they cannot tell which item won"
             )
 
     @classmethod
@@ -573,22 +550,15 @@ class CategoryWeights:
         Parameters
         ----------
         n_categories : {2, 3, 4, 5}
-            Number of categories, C.
+            Number of categories, C; another one raises an :class:`OptionError`.
 
         Returns
         -------
         CategoryWeights
             The weights.
-
-        Raises
-        ------
-        OptionError
-            If the paper has no weights for this number of categories.
         """
         if n_categories not in _PAPER_SCHEMES:
-            raise OptionError(
-                f"the paper has no weights for {n_categories} categories; allowed: 2, 3, 4 and 5 categories"
-            )
+            raise OptionError(f"the paper has no weights for {n_categories} categories; it has them for 2 to 5")
         return cls.for_categories(_PAPER_SCHEMES[n_categories], "paper")
 
     @classmethod
@@ -598,17 +568,12 @@ class CategoryWeights:
         Parameters
         ----------
         n_categories : int
-            Number of categories, C.
+            Number of categories, C, at least 2.
 
         Returns
         -------
         CategoryWeights
             The weights.
-
-        Raises
-        ------
-        OptionError
-            If there are fewer than two categories.
         """
         if n_categories < 2:
             raise OptionError(f"n_categories is {n_categories}; allowed: at least 2, the categories win and loss")
@@ -636,11 +601,6 @@ class CategoryWeights:
         ------
         OptionError
             If the kind or a meaning is unknown, or a meaning occurs twice.
-
-        Examples
-        --------
-        >>> CategoryWeights.for_categories(("first", "second", "both_bad"), "paper")
-        CategoryWeights(first=(1.0, 0.0, 0.0), second=(0.0, 1.0, 0.0))
         """
         check_choice(kind, _WEIGHTS_BY_MEANING, "category_weights")
         meanings = tuple(meanings)
@@ -686,15 +646,8 @@ class CategoryWeights:
 
         Returns
         -------
-        first : ndarray, shape (n, K, K) or (r,)
-            Expected weight of a label for the item shown first.
-        second : ndarray, shape (n, K, K) or (r,)
-            Expected weight of a label for the item shown second.
-
-        Raises
-        ------
-        NuisanceError
-            If ``mu`` has another shape, or another number of categories than these weights.
+        tuple of ndarray, shapes (n, K, K) or (r,)
+            Expected weight of a label for the item shown first, and for the item shown second.
         """
         first, second = self._weighted(mu, [self.first, self.second])
         return first, second
@@ -727,12 +680,8 @@ class CategoryWeights:
 
         Returns
         -------
-        first : ndarray, shape (n, K, K) or (r,)
-            Variance of a label's weight for the item shown first.
-        second : ndarray, shape (n, K, K) or (r,)
-            Variance of a label's weight for the item shown second.
-        covariance : ndarray, shape (n, K, K) or (r,)
-            Covariance of the two weights.
+        tuple of ndarray, shapes (n, K, K) or (r,)
+            Variances of a label's weights for the item shown first and for the second, and their covariance.
         """
         a, b = np.array(self.first), np.array(self.second)
         first, second, square_first, square_second, product = self._weighted(mu, [a, b, a * a, b * b, a * b])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,9 +11,8 @@ import pandas as pd
 from .._utils.argument_checks import check_flag, check_text, checked, number_in
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
-from .columns import CodedColumn, check_identity
+from .columns import CodedColumn, check_identity, value_codes
 from .derived_pairs import DerivedPairs, Runs
-from .equal_values import value_codes
 from .formula.parse import SHAPE_OF_SCORES, parse_formula
 from .frames import column_names, require_columns, take_columns
 
@@ -38,12 +36,9 @@ def pairs_from_scores(
 
     Every two models with a score on a prompt are compared there: the larger score wins, and scores that differ by at
     most ``margin`` tie. With ``functional="borda"`` a model's score is then the mean share of models that it beats on
-    a prompt, and standard errors are those of paired differences over prompts.
-
-    Prompts are the contexts of a fit, and display order plays no part; neither ``context=`` nor ``position_bias=``
-    has to be given. All comparisons of a complete table are known, so that all propensities are one. A missing score
-    leaves out the model's comparisons on this prompt, which is right where scores are missing for reasons that have
-    nothing to do with how good the answers were.
+    a prompt. Prompts are the contexts of a fit, which needs neither ``context=`` nor ``position_bias=``. A missing
+    score leaves out the model's comparisons on this prompt, which is right where scores are missing for reasons that
+    have nothing to do with how good the answers were.
 
     Parameters
     ----------
@@ -71,8 +66,7 @@ def pairs_from_scores(
     Raises
     ------
     DataError
-        If a prompt has two scores of one model, scores are not finite numbers, or no two models share a prompt. Also if
-        whole numbers above 2^53 differ by more than 2^53.
+        If a prompt has two scores of one model, scores are not finite numbers, or no two models share a prompt.
 
     Examples
     --------
@@ -110,13 +104,10 @@ def pairs_from_rankings(
 ) -> DerivedPairs:
     """Turn rankings of the answers to a prompt into pairwise comparisons.
 
-    Every two models of a ranking are compared: the smaller rank wins, equal ranks tie. The comparisons of a ranking
-    depend on each other. Prompts are the contexts of a fit, so that its standard errors allow for that; rankings of
-    one prompt by several annotators are averaged.
-
-    Which models were ranked must not depend on how good their answers were. Two forms of data break this rule and are
-    refused: rankings of which only the best places are known ("top 3 of 10", missing ranks), and "best of K", where
-    one answer was chosen and the others were not compared.
+    Every two models of a ranking are compared: the smaller rank wins, equal ranks tie. Prompts are the contexts of a
+    fit, whose standard errors so allow for the dependence within a ranking; rankings of one prompt are averaged. Which
+    models were ranked must not depend on how good their answers were: rankings of which only the best places are known
+    (missing ranks), and "best of K", where one answer was chosen and the others were not compared, are refused.
 
     Parameters
     ----------
@@ -141,9 +132,7 @@ def pairs_from_rankings(
     Raises
     ------
     DataError
-        If a ranking has a model twice, ranks are not numbers or begin below 1, or the rankings are "best of K".
-    MissingDataError
-        If ranks are missing.
+        If a ranking has a model twice, ranks are missing or not numbers from 1 on, or the rankings are "best of K".
 
     Examples
     --------
@@ -162,15 +151,14 @@ def pairs_from_rankings(
     n_missing = int(np.isnan(ranks).sum())
     if n_missing:
         raise MissingDataError(
-            f"column {rank!r} has {n_missing} missing ranks; a ranking of which only the best places are known cannot "
-            f"be used, because how good the answers are then decides which pairs are compared. Leave out the rows of "
-            f"models that were not part of a ranking; give models that share the last place the same rank"
+            f"column {rank!r} has {n_missing} missing ranks: how good answers are then decides which pairs are "
+            f"compared. Leave out rows of models that were not ranked; models that share the last place have the same "
+            f"rank"
         )
     if ranks.min() < 1:
         raise DataError(
-            f"column {rank!r} has the rank {ranks.min():g} ({int((ranks < 1).sum()):,} ranks below 1), and ranks begin "
-            f"at 1, the best answer. Where larger numbers are better, such as 1 for the best and 0 for others, they "
-            f"are scores: pairs_from_scores(..., score={rank!r}); where ranks count from 0, add 1"
+            f"column {rank!r} has the rank {ranks.min():g} ({int((ranks < 1).sum()):,} ranks below 1), and 1 is the "
+            f"best rank; numbers of which larger ones are better are scores: pairs_from_scores(..., score={rank!r})"
         )
     derived = _derive(table, -ranks, prompts=prompts, annotators=annotators, model=model, number=rank)
     rankings = derived.values[np.isfinite(derived.values).sum(axis=1) >= 3]
@@ -183,9 +171,8 @@ def pairs_from_rankings(
         if (has_one_winner & has_tied_losers).all():
             raise DataError(
                 f"column {rank!r} ranks one answer first and ties all others, in each of {len(rankings)} rankings: "
-                f"this is 'best of K'. Nobody compared the other answers with each other, and which pairs are known "
-                f"depends on which answer won, so that no comparison of two models can be derived. If annotators did "
-                f"find the other answers equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
+                f"this is 'best of K', of which no comparison can be derived. If annotators did find the others equal, "
+                f"pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
             )
     return replace(derived, kind="ranks", lower_wins=True)
 
@@ -206,12 +193,12 @@ def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], ru
     if isinstance(data, DerivedPairs) or not formula.of_scores:
         if run is not None and not (isinstance(data, DerivedPairs) and data.run == run):
             raise OptionError(
-                f"run={run!r} is for a table of scores, with a formula such as {SHAPE_OF_SCORES!r}; leave run= out"
+                f"run={run!r} is for a table of scores, with a formula such as {SHAPE_OF_SCORES!r}; leave it out"
             )
         return data
     if not context:
         raise OptionError(
-            f"{formula_text!r} is a formula of scores: name the column, or columns, that identify prompts with context="
+            f"{formula_text!r} is a formula of scores: name the columns that identify prompts with context="
         )
     names = [*context, *([] if run is None else [run]), formula.first, formula.outcome]
     table = with_read_grades(_take(data, names), formula.outcome)
@@ -254,7 +241,7 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
         check_text("the name of a column", name)
     require_columns(names, available, "the arguments")
     if len(set(names)) < len(names):
-        raise OptionError(f"the arguments name a column twice: {listed(names)}; give each argument another column")
+        raise OptionError(f"the arguments name a column twice: {listed(names)}")
     table = take_columns(frame, available)
     return table[[name for name in table.columns if name in names or not is_vector_column(table[name])]]
 
@@ -289,8 +276,8 @@ def _check_size(values: FloatArray, name: str) -> None:
         advice = "subtract one number from all of them, such as the smallest"
     if advice:
         raise DataError(
-            f"column {name!r} holds numbers from {known.min():.6g} to {known.max():.6g}, which differ by {spread:.3g}: "
-            f"squares and fourth powers of their deviations cannot be computed; {advice}"
+            f"column {name!r} holds numbers from {known.min():.6g} to {known.max():.6g}, whose variance is lost in "
+            f"rounding; {advice}"
         )
 
 
@@ -304,26 +291,14 @@ def _numbers_of_cells(column: pd.Series, name: str, kind: str, model: pd.Series 
             wrong.append(place)
     if wrong:
         cell = column.iloc[wrong[0]]
-        word = cell.strip() if isinstance(cell, str) else ""
-        remedy = "turn it into numbers (win 1, loss 0; objects: {'value': 1}), or name two columns of models for votes"
-        for pattern, advice in _REMEDIES.items():
-            remedy = advice if re.fullmatch(pattern, word) else remedy
         of_model = "" if model is None else f", model {name_of(model.iloc[wrong[0]])!r}"
         further = f" and {len(wrong) - 1:,} more such cells" if len(wrong) > 1 else ""
         raise DataError(
             f"column {name!r} holds {shown(cell, 80)} in row {column.index[wrong[0]]}{of_model}{further}; a {kind} "
-            f"must be a number, or missing ({listed(sorted(MISSING_WORDS), 4)}, ...): {remedy}"
+            f"must be a number without percent signs, separators or leading zeros, or missing "
+            f"({listed(sorted(MISSING_WORDS), 4)}, ...); for votes, name two columns of models"
         )
     return pd.Series(values, index=column.index, name=column.name)
-
-
-# What to do with cells that hold a number in another form.
-_REMEDIES = {
-    r"[+-]?[\d.,]+ ?%": "remove the percent signs: data[column].str.rstrip('% ').astype(float) / 100",
-    r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?": "remove the separators of thousands: data[column].str.replace(',', '')",
-    r"[+-]?\d*,\d+": "write decimals with a point: data[column].str.replace(',', '.'), or pandas.read_csv(decimal=',')",
-    r"0\d+": "a number that begins with a zero is taken for a name; convert the column if these are numbers",
-}
 
 
 def _derive(
@@ -396,7 +371,7 @@ def require_comparison(derived: DerivedPairs) -> None:
     if not derived.has_comparison.any():
         raise DataError(
             f"no two models have a {derived.number!r} on one prompt ({len(derived.values)} prompts, "
-            f"{len(derived.models)} models); models are compared on the prompts that they share"
+            f"{len(derived.models)} models)"
         )
 
 
@@ -413,7 +388,6 @@ def _refuse_repeats(
         row, n_rows = table.iloc[first], int((codes == codes.iloc[first]).all(axis=1).sum())
         raise DataError(
             f"{', '.join(f'{name} {name_of(row[name])!r}' for name in names)} has {n_rows} rows; one is allowed. Drop "
-            f"duplicates; name all columns that identify a prompt (context=), and for repeated runs of a benchmark fit "
-            f"the table itself with a formula such as 'score ~ 1 | {model}' and run= for the column of runs; for "
-            f"several graders, name the column that tells them apart, in prompt= or annotator="
+            f"duplicates, or name all columns that identify a prompt (context=), a run (run= of a fit to "
+            f"'score ~ 1 | {model}') or a grader (in prompt= or annotator=)"
         )

@@ -24,10 +24,18 @@ from .arrays import (
     name_of,
     row_slices,
 )
-from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index, similar_names
+from .columns import (
+    CodedColumn,
+    Columns,
+    align_by_index,
+    check_identity,
+    check_unicode,
+    find_shared_texts,
+    row_index,
+    similar_names,
+)
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats, warn_of_shared_prompts
 from .derived_pairs import DerivedPairs
-from .equal_values import find_shared_texts
 from .formula.features import Environment, FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import Formula, names_in, parse_formula
 from .frames import column_names, is_partitioned, require_columns, take_columns
@@ -75,8 +83,8 @@ def take_rows(
         varying = [name for name in names_of_prompts if name not in available and name in derived.rows]
         if varying:
             raise DataError(
-                f"column {varying[0]!r} differs between the rows of a prompt; features, clusters and weights of a "
-                f"table of scores have one value per prompt ({listed(derived.prompt)}): leave {varying[0]!r} out"
+                f"column {varying[0]!r} differs between the rows of a prompt ({listed(derived.prompt)}); features, "
+                f"clusters and weights have one value for each: leave it out"
             )
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups and weights")
@@ -156,10 +164,7 @@ def votes_of_counts(formula: Formula, data: object) -> tuple[pd.DataFrame, IntAr
     if (counts < 0).any() or (counts != np.rint(counts)).any() or (counts.sum(axis=1) <= 1).all():
         return None
     if counts.sum() > LARGEST_EXACT:
-        raise DataError(
-            f"the columns {listed(names)} count {counts.sum():.3g} votes; are these numbers of votes? Shares of votes "
-            f"sum to one in every row"
-        )
+        raise DataError(f"the columns {listed(names)} count {counts.sum():.3g} votes; shares sum to one in every row")
     # Counts and models are of one reading: a relation may return its rows in another order the next time.
     table = take_columns(data, available)
     counts = np.nan_to_num(table[names].to_numpy(dtype=float)).astype(np.intp)
@@ -182,9 +187,8 @@ def _with_plain_names(roles: dict[str, CodedColumn], formula: Formula) -> tuple[
         named = "; ".join(", ".join(map(repr, group)) for group in groups[:_MOST_NAMED])
         named += f"; and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
         warn(
-            f"{sum(map(len, groups))} names differ only by letter case, inner blanks or Unicode form and are ranked as "
-            f"different models, but are probably {len(groups)} model{'s' * (len(groups) > 1)}: {named}. "
-            f"Write one name for each model in the data",
+            f"{sum(map(len, groups))} names differ only by letter case, inner blanks or Unicode form and are ranked "
+            f"as different models: {named}. Write one name for each model in the data",
         )
     return plain, len(changed)
 
@@ -290,7 +294,7 @@ def _warn_of_few(models: Sequence[str], number: IntArray, min_votes: int, lost: 
     if n_kept < 2:
         raise DataError(
             f"pairs=Pairs(min_votes={min_votes}) leaves {n_kept} models with so many {noun}, and a ranking needs two; "
-            f"the model with the most {noun} has {number.max():,}; give a smaller number"
+            f"the most that a model has is {number.max():,}: give a smaller number"
         )
     if len(few):
         named = ", ".join(f"{models[j]} {number[j]:,}" for j in few[:_MOST_NAMED])
@@ -307,9 +311,9 @@ def warn_of_unequal_gaps(data: object, options: Options) -> None:
     fewest = options.pairs.min_votes if options.of_scores else 1
     if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.with_enough(fewest).unequal_gaps):
         warn(
-            f"models lack different shares of their runs, by more than chance: {gaps}. Runs are seldom lost at random, "
-            f"and a model that loses runs in which it fails looks better than it is: find out why they are missing. "
-            f"missing=0.0 counts each as a failure; how far scores change by it says how much depends on the reason",
+            f"models lack different shares of their runs, by more than chance: {gaps}. A model that loses runs in "
+            f"which it fails looks better than it is: find out why they are missing; missing=0.0 counts each as a "
+            f"failure",
             kind=IntervalWarning,
         )
 
@@ -334,16 +338,17 @@ def _without_missing_scores(rows: Rows, options: Options, compares: bool) -> tup
         n_empty = int(np.isnan(filled.values).any(axis=1).sum())
         if n_empty:
             raise MissingDataError(
-                f"missing={missing!r} counts scores of models, and {n_empty:,} of {len(derived.values):,} prompts have "
-                f"rows without a model: nothing was run. Drop these; if a plan drew the runs, fit with its propensity="
+                f"missing={missing!r} counts scores of models, and {n_empty:,} of {len(derived.values):,} prompts "
+                f"have rows without a model: nothing was run. Drop these; if a plan drew the runs, fit with its "
+                f"propensity="
             )
         share = n_filled / (n_filled + derived.n_numbers)
         j = int(np.argmax(share))
         if share[j] > _MOST_MISSING:
             warn(
                 f"{n_filled[j]:,} missing scores of {derived.models[j]!r} ({100 * share[j]:.0f} %) count as "
-                f"{missing:g}, so that the result depends on why they are missing: is each a failure of the model? "
-                f"sensitivity() of a fit with missing='model' says how much they could change",
+                f"{missing:g}: is each a failure of the model? sensitivity() of a fit with missing='model' says how "
+                f"much they could change",
                 kind=IntervalWarning,
             )
         return replace(rows, derived=filled if compares else options.functional.of_runs(filled, False)), "raise"
@@ -356,9 +361,9 @@ def _without_missing_scores(rows: Rows, options: Options, compares: bool) -> tup
     n_left_out = len(is_common) - int(is_common.sum())
     if n_left_out > _MOST_MISSING * len(is_common):
         warn(
-            f"missing='common' leaves out {n_left_out:,} of {len(is_common):,} prompts, on which some model has no "
-            f"score: the scores are about the others. If a plan drew which runs were made, these are prompts that it "
-            f"preferred, and the result is biased: fit with the plan's propensities (propensity=) instead",
+            f"missing='common' leaves out {n_left_out:,} of {len(is_common):,} prompts, and the scores are about the "
+            f"others. If a plan drew which runs were made, the result is biased: fit with the plan's propensities "
+            f"(propensity=) instead",
             kind=IntervalWarning,
         )
     return rows.only(is_common), "raise"
@@ -386,8 +391,7 @@ def _complete_features(
         if is_empty.any():
             raise MissingDataError(
                 f"the features {listed(np.array(feature_map.names)[is_empty])} are NaN in every context, as center() "
-                f"and other functions return for a single NaN: leave the function out, or drop the rows with missing "
-                f"values before"
+                f"returns for a single NaN: leave the function out, or drop the rows with missing values before"
             )
         if missing != "drop":
             return rows, contexts, x, feature_map
@@ -445,9 +449,8 @@ def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
                 advice = "a vote needs two models; one model a row is a table of scores, 'score ~ 1 | model'"
         elif (column := rows.options.propensity_column) in masks:
             advice = (
-                f"every vote needs the propensity of its pair, and missing='drop' would leave votes without it out. "
-                f"For votes from before a plan, fit these alone with propensity='estimate', fill {column!r} with the "
-                f"propensities of this fit, and fit all (documentation: how to stop, old votes and a plan)"
+                f"every vote needs the propensity of its pair. For votes from before a plan, fit these alone with "
+                f"propensity='estimate', and fill {column!r} with the propensities of this fit"
             )
         elif any(name in rows.names.columns for name in masks):
             advice += " or missing='keep' to hand missing values to the learner"
@@ -500,8 +503,8 @@ def _without_same(rows: Rows) -> Rows:
         row = int(np.flatnonzero(is_same)[0])
         raise DataError(
             f"{n_same:,} of {n_all:,} rows compare a model with itself, first row {rows.index[row]}: "
-            f"{items[first[row]]!r}; a few such rows are left out, but these are more than {100 * MOST_OF_ALL:g} %: "
-            f"check that {formula.first!r} and {formula.second!r} are the columns of the models, or drop these rows"
+            f"{items[first[row]]!r}; check the columns {formula.first!r} and {formula.second!r}, or drop these rows "
+            f"if they are right"
         )
     most_first = np.argsort(-count, kind="stable")[: np.count_nonzero(count)]
     return replace(rows.only(~is_same), same=tuple((items[j], int(count[j])) for j in most_first))

@@ -40,9 +40,8 @@ def style_columns(
 ) -> pd.DataFrame:
     """Add columns with the style of the first answer minus the style of the second answer.
 
-    Headers, bold passages, list items and code blocks are counted as public arenas count them. Code blocks are removed
-    before headers, bold passages and list items are counted. All columns change their sign where the two answers are
-    exchanged.
+    Headers, bold passages, list items and code blocks are counted as public arenas count them, the former three without
+    code blocks. All columns change their sign where the two answers are exchanged.
 
     Parameters
     ----------
@@ -75,10 +74,8 @@ def style_columns(
 
     Raises
     ------
-    ColumnError
-        If a column does not exist, or a column to be added exists already.
-    DataError
-        If a cell is neither a text, a conversation nor a mapping of counts.
+    ColumnError, DataError
+        If a column is not there, or there already, or a cell is neither a text, a conversation nor counts.
 
     Notes
     -----
@@ -130,8 +127,8 @@ def _answer_columns(answers: str | Sequence[str], available: Sequence[str]) -> t
         return (answers,)
     if not isinstance(answers, list | tuple) or len(answers) != 2 or not all(isinstance(name, str) for name in answers):
         raise OptionTypeError(
-            f"answers={answers!r} is not allowed: name the columns of the first and of the second answer, as in "
-            f"answers=('answer_a', 'answer_b'), or the column with counts, as in answers='conv_metadata'"
+            f"answers={answers!r} is not allowed: name two columns, as in answers=('answer_a', 'answer_b'), or the "
+            f"column with counts, as in answers='conv_metadata'"
         )
     is_default = tuple(answers) == ("answer_a", "answer_b")
     if is_default and _METADATA in available and not set(answers) <= set(available):
@@ -172,8 +169,8 @@ def turn_texts(conversation: object, role: str) -> list[str]:
         parts: list[Any] = [part.get("text") if isinstance(part, Mapping) else part for part in cells]
         if not isinstance(turn, Mapping) or not all(part is None or isinstance(part, str) for part in parts):
             raise DataError(
-                f"an answer is {str(conversation)[:80]!r} ({type(conversation).__name__}); an answer must be a text, "
-                f"or a conversation: a list of turns {{'role': ..., 'content': ...}}"
+                f"an answer is {str(conversation)[:80]!r} ({type(conversation).__name__}); it must be a text, or a "
+                f"list of turns {{'role': ..., 'content': ...}}"
             )
         if turn.get("role", "assistant") == role:
             texts.append("\n".join(part for part in parts if part is not None))
@@ -192,10 +189,7 @@ def _read_counts(column: pd.Series, side: str) -> dict[str, AnyArray]:
         totals = {}
         for name, key in keys.items():
             if key not in cell:
-                raise DataError(
-                    f"a cell of column {column.name!r} lacks {key!r}; it has {listed(cell)}. Counts are read from "
-                    f"{listed(keys.values())}"
-                )
+                raise DataError(f"a cell of column {column.name!r} lacks {key!r}; it has {listed(cell)}")
             # A count is a number, or a mapping whose values are added up.
             count = cell[key]
             values = [value for value in count.values() if value is not None] if isinstance(count, Mapping) else [count]
@@ -242,7 +236,7 @@ def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleD
         if len(wrong):
             raise DataError(
                 f"style column {name!r} holds {cells[wrong[0]]!r} in {len(wrong):,} of {data.n_votes:,} votes; a style "
-                f"difference must be a finite number, and at most {_LARGEST:g}: use another unit"
+                f"difference must be a number of at most {_LARGEST:g}: use another unit"
             )
         size = float(np.abs(numbers).max())
         if 0 < size < 1 / _LARGEST:
@@ -250,14 +244,9 @@ def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleD
                 f"style column {name!r} is at most {size:g}; use a unit in which it reaches {1 / _LARGEST:g}"
             )
         if numbers.std() <= _TINY * size:
-            raise DataError(
-                f"style column {name!r} is {numbers[0]:g} for all {data.n_votes:,} votes; leave it out, because the "
-                f"effect of a difference that does not vary cannot be estimated"
-            )
+            raise DataError(f"style column {name!r} is {numbers[0]:g} for all {data.n_votes:,} votes; leave it out")
         values[:, place] = np.where(data.cells.flipped[data.vote_cell], -numbers, numbers)
     scaled = values / np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
     if np.linalg.matrix_rank(scaled.T @ scaled / len(scaled), hermitian=True, tol=1e-8) < len(names):
-        raise DataError(
-            f"the style columns {listed(names)} are linearly dependent; leave one that combines the others out"
-        )
+        raise DataError(f"the style columns {listed(names)} are linearly dependent; leave one out")
     return StyleDifferences(tuple(names), values)

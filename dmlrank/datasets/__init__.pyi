@@ -1,7 +1,6 @@
-from .arena import Arena, simulate_arena
 from .eval_logs import read_log
 from .readers import read_arena, read_chatbot_arena, read_mt_bench
-from .simulators import Bt, Ties, simulate_bt, simulate_ties
+from .simulators import Arena, Bt, Ties, simulate_arena, simulate_bt, simulate_ties
 
 __all__ = [
     "Arena",

@@ -9,7 +9,6 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -110,7 +109,7 @@ class _Table:
         if known != about:
             raise DataError(
                 f"two prompts have the name {name!r}: {known[1]!r} of task {known[0]!r} and {identifier!r} of task "
-                f"{task!r}; read the tasks by themselves, or give the identifiers one type"
+                f"{task!r}; read the tasks one by one"
             )
         return name
 
@@ -120,34 +119,13 @@ class _Table:
         if known != chosen:
             raise OptionError(
                 f"the logs of task {task!r} have different values of {option}: {known!r} in {str(other)!r} and "
-                f"{chosen!r} in {str(file)!r}, which cannot be compared; name one that all have with {option}=, or "
-                f"leave files out"
+                f"{chosen!r} in {str(file)!r}; name one that all have with {option}=, or leave files out"
             )
 
-    def add_score(
-        self,
-        prompt: str,
-        model: str,
-        score: float,
-        run: int,
-        task: str,
-        further: Mapping[str, Any],
-        error: Any = None,
-    ) -> None:
-        """Add a score, NaN where there is none, with its further columns and the reason why it is missing."""
-        row = {"prompt": prompt, "model": model, "score": score, "run": run, "task": task, **further}
-        self._add({**row, "error": error or ("no score" if np.isnan(score) else None)})
-
-    def add_vote(
-        self, prompt: str, models: Iterable[Any], winner: Any, judge: Any, task: str, further: Mapping[str, Any]
-    ) -> None:
-        """Add a vote on the answers of two models, with its further columns."""
-        first, second = models
-        row = {"prompt": prompt, "model_a": first, "model_b": second, "winner": winner, "judge": judge, "task": task}
-        self._add({**row, **further})
-
-    def _add(self, row: Mapping[str, Any]) -> None:
-        """Add a row; columns that it lacks are missing in it."""
+    def add(self, row: Mapping[str, Any], error: Any = None) -> None:
+        """Add a score, NaN where there is none because of an error, or a vote; what it lacks is missing in its row."""
+        if "score" in row:
+            row = {**row, "error": error or ("no score" if np.isnan(row["score"]) else None)}
         for name, value in row.items():
             column = self.columns.setdefault(name, [])
             column.extend([None] * (self.n_rows - len(column)))
@@ -260,13 +238,9 @@ def read_log(
     Raises
     ------
     DataError
-        If a file cannot be read, was cancelled, lacks a field, holds one of another type or a score that is no number,
-        or if files contradict each other.
+        If a file cannot be read, was cancelled, lacks a field or holds no numbers, or if files contradict each other.
     OptionError
-        If several metrics, filters or scorers are there, also in different files of a task, and none is named, or if a
-        name is unknown.
-    MissingExtraError
-        If a file is compressed by zstandard and the package for it is not installed.
+        If several metrics, filters or scorers are there and none is named, or a name is unknown.
 
     Examples
     --------
@@ -365,9 +339,7 @@ def _score(value: Any, where: str) -> float:
         score = number_in_cell(number if number != "" else "?")
         if abs(score) != np.inf:
             return score
-    raise DataError(
-        f"{where} has the score {shown(value, 80)}, no finite number; name another scorer or metric, or leave it out"
-    )
+    raise DataError(f"{where} has the score {shown(value, 80)}, no finite number; name another scorer or metric")
 
 
 def _choose(
@@ -399,6 +371,11 @@ def _choose(
 def _is_wanted(task: str, wanted: str | Sequence[str] | None) -> bool:
     """Return whether a task is among those that were asked for."""
     return wanted is None or task in ((wanted,) if isinstance(wanted, str) else wanted)
+
+
+def _scored(*cells: Any) -> dict[str, Any]:
+    """Return the columns of a score: prompt, model, score, run and task."""
+    return dict(zip(_SCORE_COLUMNS, cells, strict=True))
 
 
 def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -469,8 +446,9 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task
             further = _plain(sample.entry("metadata").fields) | _plain(timing) | _usage(sample)
             # An error or a limit may be an object with a message or a type.
             said = (error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error
-            run = sample.whole_or("epoch", 1)
-            table.add_score(prompt, model, score, run, of_task, further, said and str(said)[:200])
+            row = _scored(prompt, model, score, sample.whole_or("epoch", 1), of_task)
+            table.add(row | further, said and str(said)[:200])
+
     table.notes += [
         f"{count:,} samples of {model!r} have another input than those of {other!r}: are the tasks of one version?"
         for (model, other), count in other_documents.items()
@@ -557,9 +535,7 @@ def _read_lm_eval(
     for file in files:
         name = _SAMPLES_NAME.match(file.name.split(".jsonl")[0])
         if name is None:
-            raise DataError(
-                f"{file.name!r} is not named samples_TASK_DATE.jsonl, so that its task is not known; rename it"
-            )
+            raise DataError(f"{file.name!r} is not named samples_TASK_DATE.jsonl; rename it, so that its task is known")
         # The model is that of the results beside the file, or of the name of its folder.
         results, date = beside[file.parent], name["date"] or ""
         models = {model for one in results.values() if (model := one.name_or("model_name", None))}
@@ -591,8 +567,8 @@ def _read_lm_eval(
             doc_id = line.name("doc_id")
             if doc_id in seen:
                 raise DataError(
-                    f"{where} has doc_id {doc_id} twice with the filter {chosen_filter!r}: filters that older versions "
-                    f"did not name, or runs that were put together, cannot be told apart; keep one line of a document"
+                    f"{where} has doc_id {doc_id} twice with the filter {chosen_filter!r}: filters without a name, or "
+                    f"runs put together, cannot be told apart; keep one line of a document"
                 )
             seen.add(doc_id)
             doc_key, doc = line.name_or("doc_hash", doc_id), (of_task, doc_id)
@@ -610,7 +586,7 @@ def _read_lm_eval(
             places = copies.setdefault((model, of_task, doc_key), [])
             places.append(doc_id)
             copy = f" #{len(places)}" if len(places) > 1 else ""
-            table.add_score(table.prompt(of_task, f"{doc_key}{copy}"), model, score, 1, of_task, {})
+            table.add(_scored(table.prompt(of_task, f"{doc_key}{copy}"), model, score, 1, of_task))
 
 
 def _sign(table: _Table, metric: str, lower: dict[str, bool], task: str, *, is_lower: bool) -> int:
@@ -636,8 +612,8 @@ def _read_alpaca_eval(table: _Table, files: Sequence[Path]) -> None:
         # preference - 1 is the share of a win for the second answer.
         winner = np.nan if preference is None else 2.0 - preference
         prompt, *models = (record.name(name) for name in ("instruction", "generator_1", "generator_2"))
-        judge, further = record.name_or("annotator", None), {"dataset": record.name_or("dataset", None)}
-        table.add_vote(prompt, models, winner, judge, "alpaca_eval", further)
+        vote = (prompt, *models, winner, record.name_or("annotator", None), "alpaca_eval")
+        table.add(_vote(*vote) | {"dataset": record.name_or("dataset", None)})
 
 
 def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
@@ -662,10 +638,8 @@ def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
             further = {"category": record.name_or("category", None), "grade": grade}
             word = "N/A" if grade is None else grade.strip("[] ")
             if word not in _VERDICTS:
-                raise DataError(
-                    f"{str(file)!r} has the verdict {grade!r}; those that are read are {listed(_VERDICTS, 20)}"
-                )
-            table.add_vote(prompt, shown, _VERDICTS[word], judge, "arena_hard", further)
+                raise DataError(f"{str(file)!r} has the verdict {grade!r}; allowed: {listed(_VERDICTS, 20)}")
+            table.add(_vote(prompt, *shown, _VERDICTS[word], judge, "arena_hard") | further)
     if n_again:
         table.notes.append(f"{n_again:,} judgments stand in the files twice, and count once")
 
@@ -678,13 +652,16 @@ def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
             verdict = record.name_or(f"{game}_winner", None)
             labels = {names[0]: "model_a", names[1]: "model_b", "tie": "tie", "error": None, None: None}
             if verdict not in labels:
-                raise DataError(
-                    f"{record.where} has the verdict {verdict!r}; MT-Bench's are {listed(map(str, labels))}"
-                )
+                raise DataError(f"{record.where} has the verdict {verdict!r}; allowed: {listed(map(str, labels))}")
             models = [record.name(name) for name in names]
             further = {"question": record.fields["question_id"], "turn": turn}
             prompt, judge = f"{question} turn {turn}", record.names("judge")
-            table.add_vote(prompt, models, labels[verdict], judge, "mt_bench", further)
+            table.add(_vote(prompt, *models, labels[verdict], judge, "mt_bench") | further)
+
+
+def _vote(*cells: Any) -> dict[str, Any]:
+    """Return the columns of a vote: prompt, two models, winner, judge and task."""
+    return dict(zip(_VOTE_COLUMNS, cells, strict=True))
 
 
 def _entries_in(files: Sequence[Path]) -> Iterator[tuple[Path, Entry]]:
@@ -742,15 +719,16 @@ def _read_every_eval_ever(
             runs.append(score)
             further = judge | _plain(line.entry("metadata").fields)
             prompt, said = table.prompt(of_task, sample), str(error)[:200] if error else None
-            table.add_score(prompt, model, score, len(runs), of_task, further, said)
+            row = _scored(prompt, model, score, len(runs), of_task)
+            table.add(row | further, said)
     repeated = [values for values in seen.values() if len(values) > 1]
     equal = sum(bool(np.isclose(values, values[0], equal_nan=True).all()) for values in repeated)
     if 0 < equal < len(repeated):
         table.notes.append(f"{equal:,} of {len(repeated):,} samples with several lines have one score in all of them")
     if repeated and equal == len(repeated):
         raise DataError(
-            f"{len(repeated):,} samples stand in the log several times with one score: converters write the reduced "
-            f"score for every epoch; read the harness's own log, or keep one line of each sample"
+            f"{len(repeated):,} samples stand in the log several times with one score, the reduced one of all epochs; "
+            f"read the harness's own log, or keep one line of each sample"
         )
 
 
@@ -761,7 +739,12 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
         records = log.entry("results").entries("results")
         task = log.entry("config").name_or("description", None) or "promptfoo"
         # promptIdx numbers the pairs of provider and prompt; the prompt's label is by default its whole text.
-        labels = [_prompt_label(record) for record in records]
+        labels = [
+            record.entry("prompt").name_or("label", "")
+            if isinstance(record.fields.get("prompt"), dict)
+            else record.name_or("prompt", "")
+            for record in records
+        ]
         named = {name for record in records for name in record.entry("namedScores").fields}
         if metric is not None:
             _choose("metric", metric, named, f"{str(file)!r}")
@@ -784,15 +767,8 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
             score = np.nan if failed else _score(value, f"{record.where}, test {record.name_or('testIdx', '?')}")
             error = str(record.fields.get("error") or "error")[:200] if failed else None
             costs = {"cost": record.number_or("cost", None), "latency_ms": record.number_or("latencyMs", None)}
-            table.add_score(prompt, model, score, runs[prompt, model], task, _plain(scores) | costs, error)
-
-
-def _prompt_label(record: Entry) -> str:
-    """Return the label of a row's prompt, empty where it has none; a long one is shortened, with a mark of the rest."""
-    is_object = isinstance(record.fields.get("prompt"), dict)
-    label = record.entry("prompt").name_or("label", "") if is_object else record.name_or("prompt", "")
-    mark = blake2b(label.encode(), digest_size=4).hexdigest()
-    return label if len(label) <= 80 else f"{label[:70]} [{mark}]"
+            row = _scored(prompt, model, score, runs[prompt, model], task)
+            table.add(row | _plain(scores) | costs, error)
 
 
 # Columns that identify a vote of LMArena.
@@ -806,9 +782,7 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
     for file in files:
         for number, record in enumerate(_records_in(file)):
             if not {"model_a", "model_b"} <= record.keys():
-                raise DataError(
-                    f"{str(file)!r} has no columns 'model_a' and 'model_b'; the columns are {listed(record)}"
-                )
+                raise DataError(f"{str(file)!r} has no columns 'model_a' and 'model_b'; it has {listed(record)}")
             row = Entry(record, f"{str(file)!r}, row {number}")
             identifiers = (row.name_or(name, None) for name in _VOTE_IDENTIFIERS)
             prompt = next((one for one in identifiers if one is not None), str(number))
@@ -825,7 +799,7 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
             if "prompt" in further:
                 further["text"] = further.pop("prompt")
             models = (row.name("model_a"), row.name("model_b"))
-            table.add_vote(prompt, models, winner, row.names("judge"), "lmarena", further)
+            table.add(_vote(prompt, *models, winner, row.names("judge"), "lmarena") | further)
 
 
 # The reader of every kind, and the options that say what it takes.

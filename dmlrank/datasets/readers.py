@@ -14,7 +14,7 @@ from .._utils.argument_checks import check_path, checked
 from ..data.arrays import arrow_module
 from ..data.frames import require_columns
 from ..data.style_columns import style_columns, turn_texts
-from ..exceptions import ColumnError, DataError, OutcomeError, failing_as, listed, nearest
+from ..exceptions import ColumnError, DataError, OutcomeError, failing_as, listed
 from .log_files import read_lines
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 _ARENA_COLUMNS = ("question_id", "model_a", "model_b", "winner", "judge", "turn", "language", "tstamp", "prompt")
 _LABEL_OF_VERDICT = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
-
-
-class DataFileNotFoundError(DataError, FileNotFoundError):
-    """A data file does not exist."""
 
 
 @checked
@@ -48,19 +44,14 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
         also ``category`` and ``prompt``, the text of the turn. A column that the file does not have is left out. The
         names of several judges are joined by a comma.
 
-        The label ``tie (inconsistent)`` means that a verdict changed with the order of the answers; ``dml_rank`` reads
-        it as a tie unless ``categories=`` gives it another meaning. In a file of verdicts, each vote has two verdicts,
-        one for each order. A vote whose verdicts differ gets this label. A vote is missing if one of its verdicts could
-        not be read. The order of the two models in such a file has no meaning, because both orders were judged.
+        The label ``tie (inconsistent)`` of a vote means that a verdict changed with the order of the answers;
+        ``dml_rank`` reads it as a tie unless ``categories=`` gives it another meaning. A vote is missing if one of its
+        verdicts could not be read. The order of the two models in a file of verdicts has no meaning.
 
     Raises
     ------
-    FileNotFoundError
-        If a file does not exist (a :class:`DataError`, too).
-    ColumnError
-        If a column that is needed is missing.
     DataError
-        If a file is not JSON lines, or if the questions file lacks the question or turn of a vote.
+        If a file does not exist or is no JSON, or the questions file lacks the question or turn of a vote.
 
     References
     ----------
@@ -116,12 +107,8 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     Raises
     ------
-    FileNotFoundError
-        If the file does not exist (a :class:`DataError`, too).
-    ColumnError
-        If ``model_a``, ``model_b`` or ``winner`` is missing.
-    DataError
-        If the file is neither JSON lines nor a JSON array of records.
+    ColumnError, DataError
+        If a column is missing, or the file does not exist or is neither JSON lines nor a JSON array of records.
 
     References
     ----------
@@ -149,17 +136,8 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     return battles[leading + [name for name in flat if name not in leading]]
 
 
-def _require_file(file: Path) -> None:
-    """Raise :class:`DataFileNotFoundError` where there is no file."""
-    if not os.path.isfile(file):
-        names = [other.name for other in file.parent.iterdir()] if os.path.isdir(file.parent) else []
-        finding = "is a folder, not a file" if os.path.isdir(file) else "does not exist"
-        raise DataFileNotFoundError(f"{str(file)!r} {finding}{nearest(file.name, names)}")
-
-
 def _read_records(file: Path) -> pd.DataFrame:
     """Return the records of a file of JSON lines or of a JSON array, one row each."""
-    _require_file(file)
     records = list(read_lines(file))
     if not records:
         raise DataError(f"{str(file)!r} holds no records; it must hold one JSON object for each vote")
@@ -224,8 +202,7 @@ _STYLE = ("log_length", "headers", "bold", "lists", "code_blocks")
 def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read LMArena's published votes: the parquet files of 100,000 and of 140,000 human preferences.
 
-    Files are read by column and in batches, so that memory holds the result and a few thousand conversations at a
-    time. Only the conversations of the vote are read, not those of earlier votes in the same session.
+    Files are read by column and in batches, so that memory holds a few thousand conversations at a time.
 
     Parameters
     ----------
@@ -238,14 +215,11 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
         One row per vote, in the order of the file.
 
         - ``question_id``: identifier of the vote (``id`` in the file of 140,000).
-        - ``model_a``, ``model_b``, ``winner``: as in the file. The labels ``both_bad`` and ``tie (bothbad)`` mean the
-          same to :func:`dmlrank.dml_rank`.
-        - ``prompt``: the text of the user's first turn; texts of several parts are joined by line breaks, and images
-          are left out.
+        - ``model_a``, ``model_b``, ``winner``: as in the file.
+        - ``prompt``: the text of the user's first turn, without images.
         - ``language``, ``evaluation_order``, ``turn``, ``timestamp``, ``is_code``, ``is_refusal``, ``anony``: as far as
           the file has them.
-        - ``session``: votes that may depend on each other, for ``cov_kwds={"groups": "session"}``. These are the
-          evaluation sessions of the file of 140,000, and the voters of the file of 100,000.
+        - ``session``: votes that may depend on each other, for ``cov_kwds={"groups": "session"}``.
         - A column of booleans for each tag of the prompt: ``creative_writing``, ``math``, ``instruction_following`` and
           the seven criteria such as ``complexity``; ``hard_prompt`` says that six of the criteria hold. ``high_freq``
           and ``sampled`` are LMArena's marks of repeated prompts.
@@ -255,16 +229,8 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     Raises
     ------
-    FileNotFoundError
-        If there is no file, or no parquet file in the folder (a :class:`DataError`, too).
-    ColumnError
-        If the identifier, a model or the winner is missing.
-    OutcomeError
-        If a winner is missing or unknown.
-    DataError
-        If a file is not parquet, or a nested column has another form than LMArena's.
-    MissingExtraError
-        If pyarrow is not installed.
+    ColumnError, DataError
+        If there is no parquet file, a column is missing or has another form than LMArena's, or a winner is unknown.
 
     References
     ----------
@@ -287,23 +253,21 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     folder = Path(path)
     files = sorted(folder.glob("*.parquet")) if folder.is_dir() else [folder]
     if not files:
-        raise DataFileNotFoundError(f"the folder {str(path)!r} has no file that ends with .parquet")
+        raise DataError(f"the folder {str(path)!r} has no file that ends with .parquet")
     parts = [part for file in files for part in _read_file(file)]
     columns = list(parts[0])
     other = next((part for part in parts if list(part) != columns), None)
     if other is not None:
         raise DataError(
-            f"the parquet files in {str(path)!r} have different columns: {listed(set(columns) ^ set(other))} are in "
-            f"one file and not in another; read the files one by one"
+            f"the parquet files in {str(path)!r} have different columns: {listed(set(columns) ^ set(other))} are not "
+            f"in all; read the files one by one"
         )
     votes = pd.concat(parts, ignore_index=True)
     is_unknown = ~votes["winner"].isin(_WINNERS)
     if is_unknown.any():
         counts = votes.loc[is_unknown, "winner"].fillna("missing").value_counts()
         found = ", ".join(f"{label!r} in {count:,} rows" for label, count in counts.items())
-        raise OutcomeError(
-            f"{str(path)!r} has winners that are no labels of the arena: {found}; allowed: {listed(_WINNERS)}"
-        )
+        raise OutcomeError(f"{str(path)!r} has unknown winners: {found}; allowed: {listed(_WINNERS)}")
     return votes
 
 
@@ -312,7 +276,6 @@ def _read_file(path: Path) -> Iterator[pd.DataFrame]:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
-    _require_file(path)
     try:
         with ParquetFile(path) as file:
             available = file.schema_arrow.names
@@ -323,10 +286,7 @@ def _read_file(path: Path) -> Iterator[pd.DataFrame]:
             }
             missing = [" or ".join(_PLAIN[name][::-1]) for name in _REQUIRED if name not in plain]
             if missing:
-                raise ColumnError(
-                    f"{str(path)!r} has the columns {listed(available)}, but not {listed(missing)}; a file of votes "
-                    f"has an identifier, two models and the winner"
-                )
+                raise ColumnError(f"{str(path)!r} has the columns {listed(available)}, but not {listed(missing)}")
             if not file.metadata.num_rows:
                 raise DataError(f"{str(path)!r} holds no votes: it has no rows")
             nested = [name for name in (*_CONVERSATIONS, _METADATA, *_TAGS) if name in available]
@@ -380,9 +340,7 @@ def _tags(batch: pa.RecordBatch) -> dict[str, pd.Series]:
     while columns:
         group, column = columns.pop(0)
         if not types.is_struct(column.type):
-            raise DataError(
-                f"column {group!r} has the type {column.type}; it must be a struct, with a field for each tag"
-            )
+            raise DataError(f"column {group!r} has the type {column.type}; it must be a struct of tags")
         inner = []
         for place in range(column.type.num_fields):
             field, values = column.type.field(place).name, compute.struct_field(column, [place])

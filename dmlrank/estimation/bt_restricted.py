@@ -15,7 +15,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import GraphError, NuisanceError, OptionError
 from ..functionals import BradleyTerry, CategoryWeights
 from ..functionals.base import Functional
-from ..nuisance.propensity_model.estimate import PairPropensity, Propensity
+from ..nuisance.propensity import PairPropensity, Propensity
 from .cross_fitting import clip_and_renormalise, contexts_at_a_time
 from .influence import NuisanceEstimates
 

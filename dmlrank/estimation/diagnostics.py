@@ -9,8 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from .._utils.tasks_and_threads import warn
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS, FloatArray, IntArray
 from ..exceptions import IntervalWarning
 from .cross_fitting import HeldOutLabels
 from .influence import InfluenceFunction

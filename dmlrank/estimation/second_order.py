@@ -20,7 +20,7 @@ from scipy.special import logit
 
 from .._utils.tasks_and_threads import in_workers, one_thread, trim_memory, warn
 from ..data.arrays import row_slices
-from ..data.equal_values import row_codes
+from ..data.columns import row_codes
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import IntervalWarning, listed
 from ..functionals import BradleyTerry, Functional

@@ -52,7 +52,7 @@ from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
 from ..functionals.linear_scores import jacobian_at
-from ..nuisance.propensity_model.estimate import PairPropensity
+from ..nuisance.propensity import PairPropensity
 from .cross_fitting import ContextPart, clip_and_renormalise, contexts_at_a_time, over_parts
 from .influence import InfluenceBlocks, NuisanceEstimates, add_to_rows
 from .one_step import Residuals, rows_of_contexts
@@ -153,9 +153,10 @@ class BoundInputs:
         """
         if not self.voting.shares_rates:
             by_row = np.argsort(part.place, kind="stable")
-            return self.voting.rates.table(part.contexts[by_row]), part.place[by_row], np.argsort(by_row)
+            rates = np.minimum(self.voting.rates.table(part.contexts[by_row]), 1.0)
+            return rates, part.place[by_row], np.argsort(by_row)
         row, representative, place = np.unique(part.place, return_index=True, return_inverse=True)
-        return self.voting.rates.table(part.contexts[representative]), row, place.reshape(-1)
+        return np.minimum(self.voting.rates.table(part.contexts[representative]), 1.0), row, place.reshape(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

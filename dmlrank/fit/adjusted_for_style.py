@@ -59,7 +59,7 @@ def equal_style_terms(
         fold=fold[context],
     )
     stages = fit_style_stages(rows, link, data.x, fold=fold, seed_order=data.seed_order)
-    weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
+    weight = units.weights(data)
     return EqualStyleTerms.of(link, stages, rows, units.blocks, weight / weight.mean())
 
 
@@ -94,22 +94,19 @@ def joint_style_fit(
     for name, share, variation in zip(differences.names, at_edge, left, strict=True):
         if share > _DECIDED:
             raise DataError(
-                f"{share:.0%} of the variation of style column {name!r} is in votes whose winner style, models and "
-                f"features predict almost surely, so that its slope may be infinite; use functional='borda', whose "
-                f"slopes are in probabilities, or leave the column out"
+                f"{share:.0%} of the variation of style column {name!r} is in votes that are almost sure, so that its "
+                f"slope may be infinite; use functional='borda', or leave the column out"
             )
         if share > _SATURATED:
             warn(
                 f"{share:.0%} of the variation of style column {name!r} is in votes whose fitted log-odds are beyond "
-                f"+-{_EDGE:g}: its slope is probably too small, and its interval too short; use functional='borda', "
-                f"whose slopes are in probabilities",
+                f"+-{_EDGE:g}: its slope is probably too small, and its interval too short; use functional='borda'",
                 kind=IntervalWarning,
             )
         if variation < _LEAST_LEFT:
             warn(
-                f"given model and features, {variation:.1%} of the variation of style column {name!r} is left, which "
-                f"can be error of the regression on them: its slope may be far off; leave the column out if models "
-                f"and features determine it",
+                f"given model and features, {variation:.1%} of the variation of style column {name!r} is left: its "
+                f"slope may be far off; leave the column out if models and features determine it",
                 kind=IntervalWarning,
             )
     return StyleEstimates(

@@ -35,9 +35,9 @@ from ..exceptions import (
     listed,
 )
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Custom, Functional, functional_from, kind_of
+from ..functionals.custom import examine, looks_at
 from ..functionals.linear_scores import Linearised, curvature_bias
-from ..functionals.trial import examine, looks_at
-from ..nuisance.propensity_model.supplied import is_plan
+from ..nuisance.supplied_propensity import is_plan
 from ..options import Options, in_its_place
 from .estimators import estimator_named, estimator_of
 
@@ -70,9 +70,8 @@ def unlabelled_pairs(data: PreferenceData, apart: BoolArray | None) -> BoolArray
 def find_extrapolation(data: PreferenceData, setup: Setup, options: Options, min_labels: int) -> Extrapolation:
     """Count the pairs without a label that the functional uses, with a warning where there are any.
 
-    The learner's prediction for such a pair enters the scores. No label corrects the prediction, and no standard error
-    includes its error. With supplied propensities of all pairs (an array, a function, a plan) no pair is extrapolated:
-    a pair without a label might have had one, so that the bias correction is right on average.
+    No label corrects the learner's prediction for such a pair, and no standard error includes its error. With supplied
+    propensities of all pairs no pair is extrapolated: one without a label might have had one.
     """
     graph, functional = setup.graph, setup.functional
     pairs = graph.edges & unlabelled_pairs(data, functional.apart)
@@ -101,11 +100,7 @@ def find_extrapolation(data: PreferenceData, setup: Setup, options: Options, min
 
 
 def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, object] | None:
-    """Return changes of options that make a connected graph of the pairs with labels; None where no change does.
-
-    The changes are tried in this order: a smaller ``min_labels`` (5), the labels of both display orders together, and
-    both orders together with ever smaller ``min_labels`` down to 1.
-    """
+    """Return changes of options, smallest first, that make a connected graph of pairs with labels; None without any."""
     rule, counts = PairRule(data.ordered, min_labels), data.pair_counts()
     with_order = [rule, *rule.looser(False)[:1]] if data.ordered else [rule]
     for looser in (*with_order, *rule.looser(True)):
@@ -164,9 +159,8 @@ def restrict_items(data: PreferenceData, graph: Graph, options: Options, min_lab
             f"{', '.join(in_its_place(name, repr(value)) for name, value in changes.items())} connects them{condition}"
         )
     raise GraphError(
-        f"the comparisons do not connect the models: {len(parts)} components {names} "
-        f"(a pair needs min_labels={min_labels} labelled contexts"
-        f"{' in each order' if data.ordered else ''}); {kept}; {advice}"
+        f"the comparisons do not connect the models: {len(parts)} components {names} (a pair needs "
+        f"min_labels={min_labels} labelled contexts{' in each order' if data.ordered else ''}); {kept}; {advice}"
     )
 
 
@@ -221,13 +215,8 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
     if isinstance(graph, Graph):
         edges = graph.edges
     else:
-        try:
+        with failing_as(OptionTypeError, "pairs=Pairs(graph=...): reading an array", ValueError):
             edges = np.asarray(align_pairs_by_name(graph, data.items, name="graph"))
-        except ValueError as error:
-            if isinstance(error, DmlrankError):
-                raise
-            # Rows of different lengths are no array. The empty array has a wrong shape, which is an error below.
-            edges = np.empty(0, dtype=bool)
     return graph_from_array(edges, data.n_items, option="pairs=Pairs(graph=...)", words="'observed', 'complete'")
 
 
@@ -240,8 +229,7 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
     if unbound.edge_weights is not None:
         if weighting != "equal":
             raise OptionError(
-                f"functional={unbound.name!r} has edge weights of its own, and pairs=Pairs(edge_weights=...) asks "
-                f"for others; give them in one place"
+                f"functional={unbound.name!r} and pairs=Pairs(edge_weights=...) have edge weights; use one place"
             )
         weighting = "given"
     weights_of_pairs = _edge_weights(options.pairs.edge_weights, data, graph)
@@ -261,17 +249,15 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
     if n_few and apart is None:
         warn(
             f"{n_few:,} of {graph.n_edges:,} compared pairs have fewer than min_labels={min_labels} labelled "
-            f"prompts{' in one of the two orders' if data.ordered else ''}; the contribution of these pairs to the "
-            f"scores rests mainly on the learner's predictions, which few labels correct; "
-            f"pairs=Pairs(graph='observed') leaves such pairs out",
+            f"prompts{' in one of the two orders' if data.ordered else ''}, which hardly correct what the learner "
+            f"predicts for them; pairs=Pairs(graph='observed') leaves such pairs out",
             kind=IntervalWarning,
         )
     if bound.ignores_opponents and not shared.complete:
         n_items = len(shared.edges)
         warn(
             f"{bound.name} is computed on an incomplete graph ({shared.n_edges:,} of {n_items * (n_items - 1) // 2:,} "
-            f"pairs): models faced different opponents, and a score depends on how strong these are; functional='bt' "
-            f"takes the opponents into account",
+            f"pairs): scores depend on how strong a model's opponents are, which functional='bt' takes into account",
         )
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)
@@ -283,9 +269,8 @@ def set_up_likelihood(data: PreferenceData, graph: Graph, options: Options) -> S
     weights, estimator = _category_weights(options.pairs.category_weights, data), options.estimator
     if weights.total is None or abs(weights.total - 1) > 1e-12:
         raise OptionError(
-            f"category_weights are {weights.first} and {weights.second}, which do not sum to one in every category; "
-            f"estimator={estimator!r} counts every vote as one win, a tie as half a win for both models; use "
-            f"pairs=Pairs(category_weights='half')"
+            f"category_weights {weights.first} and {weights.second} do not sum to one in every category, and "
+            f"estimator={estimator!r} counts every vote as one win; use pairs=Pairs(category_weights='half')"
         )
     functional = replace(BradleyTerry(), apart=models_apart(data, options))
     return Setup(functional.bind(weights, graph), weights, graph, "votes")
@@ -297,9 +282,8 @@ def bind_functional(
     """Return the functional of a fit or a plan, bound to weights and graph; edge_weights (K, K)."""
     if not ordered and not weights.mirrored:
         raise OptionError(
-            f"category weights {weights.first} and {weights.second} treat the two items differently: where "
-            f"display order does not matter, both items need the same weights, with the two wins exchanged; change "
-            f"category_weights, or use position_bias=True"
+            f"category weights {weights.first} and {weights.second} treat the two items differently, although display "
+            f"order does not matter; change category_weights, or use position_bias=True"
         )
     bound = functional_from(functional).bind(weights, graph, edge_weights)
     if isinstance(bound, Custom) and not ordered:
@@ -320,23 +304,22 @@ def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, w
         )
     if not (edges == edges.T).all() or edges.diagonal().any():
         raise GraphError(
-            f"{option} is not symmetric with an empty diagonal, but an edge has no direction and no model is compared "
-            f"with itself; set [j, k] and [k, j] to the same value, and [j, j] to False"
+            f"{option} is not symmetric with an empty diagonal; set [j, k] to the value of [k, j], and [j, j] to False"
         )
     return Graph(cast(NDArray[np.bool_], edges))
 
 
-def category_weights_from(weights: object, n_categories: int, *, numbers: str, counted: str) -> CategoryWeights:
+def category_weights_from(option: object, n_categories: int | None = None) -> CategoryWeights:
     """Return category weights that a user gave as an object or as numbers."""
+    weights = option
     if not isinstance(weights, CategoryWeights):
-        advice = f"; allowed: 'half', 'paper', CategoryWeights, or two sequences with {numbers}"
+        advice = "; allowed: 'half', 'paper', CategoryWeights, or two sequences with one number per category"
         with failing_as(OptionTypeError, "category_weights: reading two sequences", (TypeError, ValueError), advice):
             first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
             weights = CategoryWeights(tuple(first), tuple(second))
-    if weights.n_categories != n_categories:
+    if n_categories is not None and weights.n_categories != n_categories:
         raise OptionError(
-            f"category_weights has {weights.n_categories} categories, {counted}; give {n_categories} numbers for each "
-            f"of the two models"
+            f"category_weights has {weights.n_categories} categories; give {n_categories} numbers for each model"
         )
     return weights
 
@@ -346,20 +329,14 @@ def _category_weights(option: object, data: PreferenceData, functional: Function
     if isinstance(option, str):
         asked = CategoryWeights.for_categories(data.categories, option)
     else:
-        asked = category_weights_from(
-            option,
-            data.n_categories,
-            numbers=f"one number per category {data.categories}",
-            counted=f"the data have {data.n_categories}: {data.categories}",
-        )
+        asked = category_weights_from(option, data.n_categories)
     own = None if functional is None else functional.weights
     if functional is None or own is None:
         return asked
     if own.n_categories != data.n_categories:
         raise OptionError(
-            f"functional={functional.name!r} has category weights of its own for {own.n_categories} categories, the "
-            f"data have {data.n_categories}: {data.categories}; give the functional {data.n_categories} weights for "
-            f"each of the two models, or none"
+            f"functional={functional.name!r} has weights of {own.n_categories} categories, the data have "
+            f"{data.n_categories}: {data.categories}; give it {data.n_categories} for each of the two models, or none"
         )
     # The default of the option says nothing about what the user wants.
     if asked != own and not (isinstance(option, str) and option == "half"):
@@ -371,10 +348,7 @@ def _category_weights(option: object, data: PreferenceData, functional: Function
 
 
 def check_edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> None:
-    """Raise where an array of edge weights cannot be used on the graph.
-
-    Nothing is checked on a graph that is not connected, which is a problem of its own.
-    """
+    """Raise where an array of edge weights cannot be used on the graph, unless this is not connected."""
     if isinstance(edge_weights, str) or not graph.connected:
         return
     weights = CategoryWeights.for_categories(data.categories, "half")
@@ -397,7 +371,6 @@ def _edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> F
 class OrderChoice:
     """The choices which pairs are compared: whether display order matters, and how many labels a pair needs.
 
-    reason: Reason of the choice of order; empty where the caller chose.
     may_be_ignored: Whether ``position_bias=False`` is possible without a change of the other options.
     lost_with_ten: Share of the votes that ``min_labels=10`` would leave out, where ``"auto"`` chose 1 instead.
     """
@@ -418,9 +391,8 @@ _ENOUGH_LABELS = 10
 def choose_pairs(votes: PreferenceData, options: Options) -> OrderChoice:
     """Choose order and ``min_labels``: as the caller says, or with "auto" 10, or 1 where 10 would lose many votes.
 
-    Many are more than 5 % of all votes, or of the votes of the models that votes connect where ``component="largest"``
-    ranks these alone. With ``component="all"``, 1 is chosen also where 10 does not connect the models. Votes on models
-    apart decide nothing.
+    Many are more than 5 % of all votes, or of those of the models that votes connect where these alone are ranked, or,
+    with ``component="all"``, so many that the models are not connected. Votes on models apart decide nothing.
     """
     apart = models_apart(votes, options) if isinstance(options.pairs.graph, str) else None
     if apart is not None:
@@ -441,11 +413,10 @@ def choose_pairs(votes: PreferenceData, options: Options) -> OrderChoice:
 def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> OrderChoice:
     """Choose whether order matters: as the caller says, or with ``"auto"`` by counts of labels and other options."""
     weights, propensity = options.pairs.category_weights, options.propensity
-    if not isinstance(weights, str | CategoryWeights):
+    if not isinstance(weights, str):
         # Weights that cannot be read are refused where the functional is bound.
-        with suppress(TypeError, ValueError, DmlrankError):
-            first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
-            weights = CategoryWeights(tuple(first), tuple(second))
+        with suppress(DmlrankError):
+            weights = category_weights_from(weights)
     if isinstance(propensity, str):
         is_of_ordered_pairs = propensity not in ("estimate", "marginal") and one_sided(propensity) is None
     else:
@@ -500,12 +471,9 @@ def votes_left_out(
 ) -> DmlrankWarning | None:
     """Return a warning that counts and names the votes that are left out; None where there is nothing to say.
 
-    There is where rows compare a model with itself, where models are left out that the caller did not give up, and
-    where more than 5 % of all votes, or more than 20 % of a model's votes, are on pairs that are not compared. Where
-    pairs have too few labels, the sentence recommends the first looser rule for compared pairs that uses most votes.
-    It also says that pairs with few labels count, where ``min_labels="auto"`` decided so.
-
-    ``read`` are the votes on all models, ``data`` those on ranked models, and ``compared`` the pairs that count.
+    There is where rows compare a model with itself, where models are left out that the caller did not give up, where
+    more than 5 % of all votes, or more than 20 % of a model's, are on pairs that are not compared, and where pairs with
+    few labels count because ``min_labels="auto"`` decided so. ``read`` are the votes on all models.
     """
     counts = VoteCounts.of(data.pair_votes(), compared)
     dropped = [name for name in read.items if name not in data.items]
@@ -581,11 +549,9 @@ def _of_thin_pairs(
 class MeanTarget(NamedTuple):
     """The scores of mean preferences, as a target of the one-step estimator.
 
-    score: F(t+) - b + J(t+) (mu - t), in the words of :mod:`dmlrank.fit.method`.
+    score: F(t+) - b + J(t+) (mu - t), in the words of :mod:`dmlrank.fit.method`; ``floored`` is t+.
     plugin (d,): The functional at the mean of mu, without bias correction.
-    floored: t+, the mean preferences at which the functional is evaluated.
-    bias (d,): b, the estimated second-order bias: the functional is curved, and the mean preferences are estimated with
-        error. Zero where it cannot be computed.
+    bias (d,): b, zero where it cannot be computed.
     """
 
     score: Linearised
@@ -616,13 +582,10 @@ def mean_targets(means: MeanPreferences, data: PreferenceData, setup: Setup, opt
 def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: float | str) -> FlooredPreferences:
     """Return a table of mean preferences at which the functional of the fit is finite, close to an estimated table.
 
-    Negative probabilities become 0, and the probabilities of a pair are renormalised. For a functional with a logit or
-    a division, the probabilities of a pair are raised to the floor and renormalised where the share of one of the two
-    models is closer to 0 or 1 than the floor. The floor of a pair with n labels is 1 / (2 (n + 1)). This is about the
-    correction of an empirical logit by half a label (Haldane 1956; Anscombe 1956). The floor is less than half of the
-    share of one label, 1 / n, and goes to zero as n grows.
-
-    Shapes: table (K, K, C), n_labels (K, K).
+    Negative probabilities become 0. For a functional with a logit or a division, the probabilities of a pair with n
+    labels are raised to 1 / (2 (n + 1)) where the share of one of the two models is closer to 0 or 1: about the
+    correction of an empirical logit by half a label (Haldane 1956; Anscombe 1956). Shapes: table (K, K, C), n_labels
+    (K, K).
     """
     functional, uses = setup.functional, setup.graph.edges
     is_outside = (table < 0).any(axis=-1) & uses

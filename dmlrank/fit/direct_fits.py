@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from .._utils.argument_checks import real_array, require_shape
 from .._utils.tasks_and_threads import warn
 from ..data.arrays import name_of
-from ..data.columns import beside
 from ..data.derived_pairs import DerivedPairs, ScoreTable
 from ..data.formula.parse import parse_formula
 from ..data.frames import require_columns
 from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
-from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS, FloatArray, IntArray, PreferenceData
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
@@ -32,6 +30,7 @@ from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceE
 from ..functionals import Borda, CategoryWeights
 from ..inference.covariance import cluster_sums, unit_sums
 from ..inference.score_limits import CombinedMeans, MeanScores, typical_sizes
+from ..nuisance.supplied_propensity import places_in
 from .compared_pairs import (
     OrderChoice,
     Setup,
@@ -69,11 +68,9 @@ if TYPE_CHECKING:
 def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) -> FitState:
     """Carry out a fit by maximum likelihood.
 
-    The covariance is the sandwich H^-1 (sum of s s') H^-1, plus the covariance for unanimous pairs. H is the Hessian of
-    the negative log-likelihood. Each s is the gradient of the log-likelihood, summed over the votes of a context or
-    cluster. With features, the scores are means over contexts, which add their own variance unless prompts are fixed.
-
-    First stages of an earlier fit are kept: an update that changes the estimator back uses them again.
+    The covariance is the sandwich H^-1 (sum of s s') H^-1, plus the covariance for unanimous pairs: H is the Hessian of
+    the negative log-likelihood, and s its gradient, summed over the votes of a context or cluster. With features, the
+    scores are means over contexts, which add their own variance unless prompts are fixed.
     """
     from ..estimation.bt_mle import fit_bradley_terry, fit_contextual_bradley_terry, votes_by_order
 
@@ -133,7 +130,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         added = unanimous.covariance_along(partial(likelihood.changes, derivative, setup.weights.first))
     gauge = setup.functional.gauge(influence.n_scores).basis
     are_fixed = estimator.uses_features and options.prompts == "fixed"
-    covariance = make_covariance(influence, gauge, units, are_fixed, unanimous_covariance=added)
+    covariance = make_covariance(influence, gauge, units, are_fixed, unanimous_covariance=added, warns=True)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     warn_of_covariance(covariance, data, options)
     if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
@@ -180,10 +177,7 @@ def order_influence(state: FitState, likelihood: BradleyTerryFit) -> Influence |
 
 
 def win_probability_influence(state: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
-    """Return the influence values of P(item beats opponent) under maximum likelihood, by the delta method.
-
-    With features, the probability is the mean over contexts.
-    """
+    """Return the influence values of P(item beats opponent), a mean over contexts, under maximum likelihood."""
     likelihood, first_weights = state.likelihood, state.setup.weights.first
     assert likelihood is not None
     p, derivative = likelihood.win_probability(state.data.x, item, opponent)
@@ -210,19 +204,15 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     is Y_ij less the score, so that the covariance of all scores, and of their differences, is that of paired data.
     Where scores are missing, m_ij + W_ij (Y_ij - m_ij) takes the place of Y_ij
     (:mod:`dmlrank.estimation.predicted_scores`).
-
-    First stages of an earlier fit are kept: an update that changes the functional back uses them again.
     """
-    options, scores, source = stages.options, data.scores, stages.source.data
-    assert scores is not None
+    options, scores, source = stages.options, data.score_table, stages.source.data
     assert isinstance(source, DerivedPairs)
     source = source.with_enough(options.pairs.min_votes)
     propensity = known_propensity(options.propensity, data, stages.source)
     if propensity is not None and not isinstance(options.missing, str):
         raise OptionError(
             f"missing={options.missing!r} counts every missing score as a value, also those that were not drawn, which "
-            f"propensity= corrects for. Leave missing= out; a run that failed has this score if you write it in the "
-            f"table"
+            f"propensity= corrects for; leave missing= out, and write scores of failed runs in the table"
         )
     if options.judge is not None and options.missing not in ("raise", "model"):
         raise OptionError(
@@ -235,8 +225,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         by_model = ", ".join(f"{data.items[j]!r} {lost[j]:,}" for j in np.argsort(-lost) if lost[j])
         raise MissingDataError(
             f"{int(lost.sum()):,} rows with a model have no score ({by_model}): these runs were drawn, so that "
-            f"propensity= does not correct for them. If these are answers that nobody graded beside a judge, name the "
-            f"judge (judge=); if they are runs that failed, write the score of a failed run, such as 0, in the table"
+            f"propensity= does not correct for them. Name the judge of answers that nobody graded (judge=), and give "
+            f"runs that failed a score, such as 0"
         )
     judges = read_judges(data, source, options.judge)
     has_judge, grades = judges is not None, None
@@ -246,9 +236,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         _require_complete(scores, data)
     if is_modelled and propensity is None and not data.x.shape[1] and not has_judge:
         warn(
-            "missing='model' without features or a judge: scores of other models on the prompt stand in for missing "
-            "ones. Models can be compared only if scores are missing for reasons that have nothing to do with them; "
-            "name features that say which scores are missing, or use missing='common'",
+            "missing='model' without features or a judge: scores of other models on the prompt stand in, as if scores "
+            "were missing for no reason; name features that say which are missing, or use missing='common'",
             kind=IntervalWarning,
         )
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
@@ -256,24 +245,23 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     require_enough(data.items, n_scores, has_gaps & is_modelled, has_judge=has_judge)
     setup = Setup(replace(options.functional, number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
-    n = data.n_contexts
-    weight = np.ones(n) if units.context_weight is None else units.context_weight
+    n, weight = data.n_contexts, units.weights(data)
     value, correction, share = scores.mean, np.zeros((n, data.n_items)), None
-    cluster = units.clusters.of_context if units.clusters else None
     if is_modelled:
         if propensity is None:
             require_comparable(data, units, has_judge=has_judge)
         means, cells = modelled_means(stages, data, units, propensity, judges)
         value, correction = means.fitted, means.correction
-        share = effective_share(means.inverse * weight[:, None], cluster)
+        share = effective_share(means.inverse * weight[:, None], units.cluster)
         if has_judge and propensity is None:
             warn_without_overlap(data.items, means.propensity, np.isfinite(scores.mean))
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
-    covariance = make_covariance(influence, setup.functional.gauge(data.n_items).basis, units, fixed_prompts=False)
+    gauge = setup.functional.gauge(data.n_items).basis
+    covariance = make_covariance(influence, gauge, units, fixed_prompts=False, warns=True)
     warn_of_covariance(covariance, data, options)
-    n_units = n if cluster is None else len(np.unique(cluster))
+    n_units = len(np.unique(units.of_contexts(data)))
     if share is not None:
         # A model is only as well known as the prompts with its scores allow.
         widening = few_scores_widening(n_units * share, has_gaps)
@@ -282,27 +270,22 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         if judges is not None:
             known = propensity is not None
             grades = grade_figures(data, units, influence, judges, means, cells, widening=widening, is_known=known)
-    of_means = limits_of_means(influence, bounds_of(scores.mean, options.bounds), cluster, share=share, task=units.task)
+    bounds = bounds_of(scores.mean, options.bounds)
+    of_means = limits_of_means(influence, bounds, units.cluster, share=share, task=units.task)
     covariance = replace(covariance, means=CombinedMeans((of_means,), np.eye(data.n_items)))
     # Some models have too few prompts for reliable intervals, and others have many more.
     n_effective = n_units * (np.ones(data.n_items) if share is None else share)
     is_uneven = (n_effective < _UNEVEN * n_scores) & (propensity is not None)
-    if is_uneven.any():
-        _warn_of_uneven_draws(data.items, n_scores, n_effective, is_uneven)
     is_thin = (n_effective < FEWEST_PROMPTS) & (n_effective.max() >= 2 * FEWEST_PROMPTS) & ~is_uneven
-    if is_thin.any():
-        _warn_of_thin_models(data.items, scores.n_runs.sum(axis=0), n_effective, is_thin)
+    _warn_of_few_scores(data, n_effective, is_uneven, is_thin)
     others = np.flatnonzero(~is_thin)
     if covariance.df + 1 < FEWEST_PROMPTS:
         effective, names = effective_contexts(influence)[others], [data.items[j] for j in others]
         warn_of_few_prompts(effective, names, n, FEW_UNLIKE, "add prompts")
     constant = [name for name, error in zip(data.items, covariance.widened.std_errors, strict=True) if not error > 0]
     if constant:
-        warn(
-            f"the scores of {listed(constant)} are the same on all {n:,} prompts: their standard error is zero, which "
-            f"says nothing about further prompts",
-            kind=IntervalWarning,
-        )
+        same = f"the scores of {listed(constant)} are the same on all {n:,} prompts"
+        warn(f"{same}: their standard error is zero, which says nothing about others", kind=IntervalWarning)
     return FitState(
         options=options,
         source=stages.source,
@@ -318,33 +301,28 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     )
 
 
-def _warn_of_uneven_draws(
-    models: tuple[str, ...], n_scores: IntArray, effective: FloatArray, is_uneven: NDArray[np.bool_]
+def _warn_of_few_scores(
+    data: PreferenceData, effective: FloatArray, is_uneven: NDArray[np.bool_], is_thin: NDArray[np.bool_]
 ) -> None:
-    """Warn of models whose scores with small propensities outweigh all others. Shapes: all (K,)."""
-    worst = int(np.argmin(np.where(is_uneven, effective / n_scores, np.inf)))
-    warn(
-        f"scores of {listed([models[j] for j in np.flatnonzero(is_uneven)])} were drawn with very different "
-        f"propensities, and few scores with small ones outweigh all others: {n_scores[worst]:,} scores of "
-        f"{models[worst]!r} are worth {effective[worst]:.0f} with equal propensities. If the propensities are those of "
-        f"rounds on different prompts, fit the prompts of each round by themselves: one fit of all may be less precise "
-        f"than that of the largest round alone",
-    )
-
-
-def _warn_of_thin_models(
-    models: tuple[str, ...], n_scores: IntArray, effective: FloatArray, is_thin: NDArray[np.bool_]
-) -> None:
-    """Warn of models with scores on few prompts, which make all intervals wide. Shapes: all (K,)."""
-    few = np.flatnonzero(is_thin)
-    advice = "run them on more prompts"
-    if n_scores[few].max() < n_scores[~is_thin].min():
-        advice += f", or leave them out: res.update(min_votes={n_scores[few].max() + 1})"
+    """Warn of models whose scores were drawn very unevenly, and of those with too few. Shapes: all (K,)."""
+    models, uneven, few = data.items, np.flatnonzero(is_uneven), np.flatnonzero(is_thin)
+    if len(uneven):
+        n_scores = np.isfinite(data.score_table.mean).sum(axis=0)
+        worst = uneven[np.argmin(effective[uneven] / n_scores[uneven])]
+        warn(
+            f"scores of {listed([models[j] for j in uneven])} were drawn with very different propensities, and few "
+            f"scores with small ones outweigh all others: {n_scores[worst]:,} scores of {models[worst]!r} are worth "
+            f"{effective[worst]:.0f} with equal propensities. If rounds were on different prompts, fit each by itself",
+        )
+    if not len(few):
+        return
+    advice, n_runs = "run them on more prompts", data.score_table.n_runs.sum(axis=0)
+    if n_runs[few].max() < n_runs[~is_thin].min():
+        advice += f", or leave them out: res.update(min_votes={n_runs[few].max() + 1})"
     warn(
         f"{listed([models[j] for j in few])} {'has' if len(few) == 1 else 'have'} scores on too few prompts for "
         f"reliable intervals, which need at least {FEWEST_PROMPTS}; the fewest are equivalent to "
-        f"{np.floor(effective[few].min()):.0f}. Their intervals and tests may not hold, and they may keep "
-        f"ranks open; {advice}",
+        f"{np.floor(effective[few].min()):.0f}. They may keep ranks open; {advice}",
         kind=IntervalWarning,
     )
 
@@ -354,9 +332,7 @@ def bounds_of(scores: FloatArray, given: object = None) -> tuple[float, float]:
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
     if isinstance(given, tuple):
         if low < given[0] or high > given[1]:
-            raise OptionError(
-                f"bounds={given}: the scores lie between {low:g} and {high:g}; give bounds that contain them"
-            )
+            raise OptionError(f"bounds={given}: the scores lie between {low:g} and {high:g}; give wider ones")
         return given
     return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
 
@@ -372,11 +348,8 @@ def limits_of_means(
     """Return what limits of means of prompts, or clusters, need (:mod:`dmlrank.inference.score_limits`).
 
     An unseen prompt has the median score of a model, less or plus a typical deviation, inside the bounds of scores. It
-    may be one of the smallest ``task``, whose prompts have the largest weight. Where scores are missing, n is the
-    effective number of prompts with scores of a model, its ``share`` of all prompts, (K,): the correction of a score,
-    S / pi (Y - m), has the size of a residual once it is multiplied by this share.
-
-    Shapes: cluster, task (n,).
+    may be one of the smallest ``task``, (n,), whose prompts have the largest weight. Where scores are missing, n is the
+    effective number of prompts with scores of a model, its ``share`` of all prompts, (K,).
     """
     n = len(influence.weight)
     rows, plain, heaviest = influence.by_context(), influence.by_context(), 1.0
@@ -430,9 +403,8 @@ def share_with_score(state: FitState, contexts: IntArray) -> FloatArray | None:
     """Return the effective share of some prompts that have a score of each model, (K,); None for complete tables."""
     if (predictor := predictor_of(state)) is None:
         return None
-    inverse, clusters = predictor[0].inverse[contexts], state.units.clusters
-    weight = inverse * state.influence.weight[contexts, None]
-    return effective_share(weight, None if clusters is None else clusters.of_context[contexts])
+    weight, cluster = predictor[0].inverse[contexts] * state.influence.weight[contexts, None], state.units.cluster
+    return effective_share(weight, None if cluster is None else cluster[contexts])
 
 
 def modelled_means(
@@ -455,11 +427,11 @@ def modelled_means(
 
 def widening_of(state: FitState) -> FloatArray | None:
     """Return :func:`few_scores_widening` of a fit; None where no score is missing."""
-    share, clusters = share_with_score(state, np.arange(state.data.n_contexts)), state.units.clusters
-    if share is None or state.data.scores is None:
+    share = share_with_score(state, np.arange(state.data.n_contexts))
+    if share is None:
         return None
-    n_units = state.data.n_contexts if clusters is None else len(np.unique(clusters.of_context))
-    return few_scores_widening(n_units * share, np.asarray(np.isnan(state.data.scores.mean).any(axis=0)))
+    n_units = len(np.unique(state.units.of_contexts(state.data)))
+    return few_scores_widening(n_units * share, np.asarray(np.isnan(state.data.score_table.mean).any(axis=0)))
 
 
 def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold: IntArray) -> ScoreCells:
@@ -467,13 +439,11 @@ def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold:
     from ..estimation.predicted_scores import ScoreCells, answer_columns
     from ..nuisance.style import context_design
 
-    assert data.scores is not None
-    scores, features = data.scores.mean, np.empty((data.n_contexts, 0))
+    scores, features = data.score_table.mean, np.empty((data.n_contexts, 0))
     if data.x.shape[1]:
         features = context_design(data.x[np.argsort(data.seed_order)], data.x, data.n_items)[:, 1:]
     columns = answer_columns(np.empty((*scores.shape, 0)) if judges is None else judges.scores, features)
-    cluster = units.clusters.of_context if units.clusters else None
-    return ScoreCells(scores, columns, fold, units.weights(data), cluster)
+    return ScoreCells(scores, columns, fold, units.weights(data), units.cluster)
 
 
 def predictor_of(state: FitState) -> tuple[CorrectedMeans, ScoreCells] | None:
@@ -486,16 +456,15 @@ def predictor_of(state: FitState) -> tuple[CorrectedMeans, ScoreCells] | None:
 def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
     """Leave out the latest fifth of the clusters on which a model was run, in the order of the data, and predict them.
 
-    Returns their number, how much better the model does there than predicted, and the standard error of this; None
-    where nothing is predicted, or there are few clusters.
+    Returns their number, how much better the model does there than predicted, and its standard error; None for no test.
     """
     from ..estimation.predicted_scores import corrected_means
 
-    clusters = state.units.clusters
-    if (predictor := predictor_of(state)) is None or clusters is None:
+    cluster = state.units.cluster
+    if (predictor := predictor_of(state)) is None or cluster is None:
         return None
     cells = predictor[1]
-    cluster, is_run = clusters.of_context, cells.is_there[:, item]
+    is_run = cells.is_there[:, item]
     run = list(dict.fromkeys(cluster[is_run].tolist()))
     latest = run[len(run) - len(run) // 5 :]
     if len(latest) < 2:
@@ -518,47 +487,26 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
     """
     if isinstance(given, str) and given == "estimate":
         return None
-    assert data.scores is not None
-    is_there, shape = np.isfinite(data.scores.mean), data.scores.mean.shape
+    is_there, shape = np.isfinite(data.score_table.mean), data.score_table.mean.shape
     if isinstance(given, str) and given == "marginal":
         table = np.broadcast_to(np.maximum(is_there.mean(axis=0), 1 / len(is_there)), shape)
     elif isinstance(given, str):
         table = _propensity_of_column(given, data, source)
     else:
-        table, rows, columns = given, None, None
+        table, prompts, models = given, None, None
         if isinstance(given, pd.DataFrame):
-            rows, columns = given.index, given.columns
+            prompts, models = list(given.index), list(given.columns)
         elif hasattr(given, "propensity"):
-            table, rows, columns = given.propensity, pd.Index(given.contexts), pd.Index(given.models)
+            table, prompts, models = given.propensity, given.contexts, given.models
         table = real_array(table, "propensity=", "known propensities of scores, (prompts, models)")
-        if rows is not None and columns is not None:
-            places = []
-            for index, known, what in (
-                (rows, list(data.context_ids), "prompts"),
-                (columns, list(data.items), "models"),
-            ):
-                place = index.get_indexer(pd.Index(known))
-                if (place < 0).any() and index.is_unique:
-                    # Numbers of prompts are text where a table was read from csv.
-                    texts = {_text_of(name): at for at, name in enumerate(index)}
-                    by_text = np.array([texts.get(_text_of(name), -1) for name in known])
-                    place = by_text if len(texts) == len(index) else place
-                if (place < 0).any():
-                    lost = [name for name, at in zip(known, place, strict=True) if at < 0]
-                    raise NuisanceError(
-                        f"propensity= has {len(index):,} {what}, but not {listed(lost, 5)} of the "
-                        f"scores{beside(lost, index)}; pass the "
-                        f"propensities of all {what} of the table"
-                        + "; where new prompts took the places of a plan's, fit with the column of its sample that has "
-                        "the propensities (propensity='propensity')" * (what == "prompts")
-                    )
-                if what == "prompts" and len(known) < len(index):
-                    raise NuisanceError(
-                        f"propensity= has {len(index):,} prompts, and the table {len(known):,} of them; those "
-                        f"on which nothing was run belong to the sample, too: add a row without a model for each"
-                    )
-                places.append(place)
-            table = table[np.ix_(*places)]
+        if prompts is not None and models is not None:
+            rows = places_in(prompts, list(data.context_ids), "prompts")
+            if len(rows) < len(prompts):
+                raise NuisanceError(
+                    f"propensity= has {len(prompts):,} prompts, and the table {len(rows):,} of them; add a row without "
+                    f"a model for each on which nothing was run: they belong to the sample"
+                )
+            table = table[np.ix_(rows, places_in(models, data.items, "models"))]
     require_shape(table, shape, "propensity=", "(prompts, models)")
     table = np.where(is_there | np.isfinite(table), table, np.nan)
     wrong = is_there & ~((table > 0) & (table <= 1))
@@ -570,16 +518,7 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
             + "; where earlier runs have none in this column, give the plan itself, which has those of all prompts and "
             "models (on the command line --propensity plan.json, the file of design --out)" * isinstance(given, str)
         )
-    never = ~is_there.any(axis=0)
-    if never.any():
-        without = listed([data.items[j] for j in np.flatnonzero(never)])
-        raise MissingDataError(f"{without} has no score at all; run it on some prompts, or leave it out of the table")
     return np.asarray(table, dtype=float)
-
-
-def _text_of(name: object) -> object:
-    """Return the name of a prompt or model as text; of a prompt that several columns identify, all of them."""
-    return tuple(map(name_of, name)) if isinstance(name, tuple) else name_of(name)
 
 
 def _propensity_of_column(column: str, data: PreferenceData, source: Source) -> FloatArray:
@@ -611,26 +550,22 @@ def _require_complete(scores: ScoreTable, data: PreferenceData) -> None:
         worst = [f"{data.items[j]} ({counts[j]:,})" for j in np.argsort(-counts, kind="stable") if counts[j]]
         raise MissingDataError(
             f"{int(is_missing.sum()):,} of {is_missing.size:,} scores are missing, of {listed(worst, 5)}; "
-            f"{n_complete:,} of {len(is_missing):,} prompts have a score of every model. Means over different prompts "
-            f"cannot be compared. Where a plan drew which runs were made, give its propensities (propensity=): "
-            f"missing='common' is wrong then, because the plan prefers some prompts. Where a judge scored all answers, "
-            f"name its column (judge=). Elsewhere restrict to the common "
-            f"prompts (missing='common'), count a missing score as a value (missing=0.0), let features say which "
-            f"scores are missing (missing='model'), or compare models on the prompts that they share "
-            f"(functional='borda' or 'bt')"
+            f"{n_complete:,} of {len(is_missing):,} prompts have a score of every model, and means over different "
+            f"prompts cannot be compared. Where a plan drew the runs, give its propensities (propensity=); where a "
+            f"judge scored all answers, its column (judge=). Else restrict to the common prompts (missing='common'), "
+            f"count a missing score as a value (missing=0.0), let features say which scores are missing "
+            f"(missing='model'), or compare models on the prompts that they share (functional='borda' or 'bt')"
         )
     if len(is_missing) < 2:
         raise DataError("there is one prompt only; a standard error needs at least two")
 
 
 def variance_from_runs(state: FitState, contrasts: FloatArray) -> FloatArray:
-    """Return the part of the variance of contrasts of scores, (P, K), that comes from runs, (P,).
+    """Return the part of the variance of contrasts of complete scores, (P, K), that comes from runs, (P,).
 
-    Where a model has one run on a prompt, its mean variance between runs on other prompts stands in; NaN where it has
-    no second run on any prompt. No score may be missing.
+    Where a model has one run on a prompt, its mean variance elsewhere stands in; NaN where it has no second run at all.
     """
-    scores = state.data.scores
-    assert scores is not None
+    scores = state.data.score_table
     weight, is_known = state.influence.weight, np.isfinite(scores.variance)
     known = np.where(is_known, scores.variance, 0.0)
     mean = np.full(known.shape[1], np.nan)
@@ -639,17 +574,3 @@ def variance_from_runs(state: FitState, contrasts: FloatArray) -> FloatArray:
     of_means = np.square(weight) @ (variance / scores.n_runs) / len(weight) ** 2
     # A model that a contrast leaves out must not make it NaN.
     return np.asarray(np.where(contrasts != 0, np.square(contrasts) * of_means, 0.0).sum(axis=1))
-
-
-def gain_of_runs(state: FitState) -> float | None:
-    """Return the share by which unlimited runs would shrink the interval of the first model minus the second one."""
-    assert state.data.scores is not None
-    if np.isnan(state.data.scores.mean).any():
-        return None
-    sign = 1 if state.options.lower_is_better else -1
-    leading = np.argsort(sign * state.influence.estimate, kind="stable")[:2]
-    contrast = np.zeros((1, state.data.n_items))
-    contrast[0, leading] = (1.0, -1.0)[: len(leading)]
-    total = float((contrast @ state.covariance.matrix @ contrast.T)[0, 0])
-    of_runs = float(variance_from_runs(state, contrast)[0])
-    return 1 - float(np.sqrt(max(1 - of_runs / total, 0.0))) if total > 0 and np.isfinite(of_runs) else None

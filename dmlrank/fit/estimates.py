@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.tasks_and_threads import collected_warnings
 from .._version import __version__
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.frames import period_of
@@ -26,8 +25,7 @@ from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.training_rows import log_loss
 from ..options import EqualTasks
-from ..tables.display_text import fixed_text
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import Summarised, Summary, fixed_text
 from .estimators import MEANS, Estimator, estimator_named
 from .fit_covariance import (
     covariance_of,
@@ -120,9 +118,6 @@ class Diagnostics(Summarised):
         propensities pi are right. None where propensities are estimated, or labels are too few to tell.
     means_raised : int
         Pairs whose mean preferences were raised to a floor, with ``average="preferences"``.
-    gain_of_runs : float or None
-        Share by which unlimited runs of the same prompts would shrink the interval of the first model minus the second
-        one, for means of scores; None where no model has two runs on a prompt.
     cluster_factors : tuple of float
         Standard errors with clusters over those with independent prompts, medians over models: by column that is
         constant within prompts, and for two columns, whose covariance counts what both share twice.
@@ -165,7 +160,6 @@ class Diagnostics(Summarised):
     order_of_lead: float = 0.0
     order_effect: float = 0.0
     order_effect_error: float = 0.0
-    gain_of_runs: float | None = None
     second_order_by_model: tuple[tuple[str, float, float], ...] = ()
     second_order_treatment: str = "left in"
     cluster_factors: tuple[float, ...] = ()
@@ -177,18 +171,7 @@ class Diagnostics(Summarised):
         return max(self.second_order_by_model, key=lambda entry: abs(entry[1]), default=("", 0.0, 0.0))
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-        """
+        """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes."""
         columns = (("value", 1), ("meaning", 1))
         notes = self.warnings or ("The fit gave no warnings.",)
         table = Summary("Diagnostics", (), columns, tuple(_figures(self)), notes, row_head="figure", text_columns=(2,))
@@ -199,23 +182,17 @@ class Diagnostics(Summarised):
 class FitDescription:
     """The description of a fit: the counts and options that the header of its summary shows.
 
-    formula, outcome: The formula, and its left side.
+    outcome: The left side of the formula.
     context: Columns that identify a context; empty where every row is one.
-    n_contexts, n_unlabelled: Number of contexts, and of contexts without a label.
     n_comparisons, n_votes: Number of labelled cells, and of votes. For means of scores, number of prompts times models,
         and number of scores.
-    n_rows, n_dropped: Number of rows that were read, and of rows that were left out for missing values.
+    n_dropped: Number of rows that were left out for missing values.
     smallest_pair: Votes on the compared pair with the fewest votes.
     tie_weights: Each category of ties, with its weights for the first and the second model.
     edge_weights: How the pairs are weighted: "equal", "counts", "given" or "votes".
     learner, propensity: The learner of mu and the source of the propensities, in words.
-    weighted: Whether contexts have weights.
-    ordered: Whether display order matters.
-    clusters: Columns of clusters.
-    version: Version of dmlrank that made the fit.
     order_reason: Why display order matters or does not, where ``position_bias="auto"`` decided; empty elsewhere.
-    average: What is averaged over prompts: the scores F(mu(x)), or the preferences mu(x) before F is computed.
-    date: Day on which the fit was made (UTC), such as "2026-03-31"; empty in results that older versions stored.
+    date: Day on which the fit was made (UTC), such as "2026-03-31".
     period: First and last day in the data, where the user's frame has one column of times; empty elsewhere.
     n_filled, filled_with: Missing scores, runs included, that count as a value (``missing=0.0``), and this value.
     equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
@@ -223,8 +200,6 @@ class FitDescription:
     runs_lost: Lost runs of each model; empty where no run is lost, or gaps have another reason.
     score_range: Smallest and largest mean score of a model on a prompt, for means of scores; empty elsewhere.
     n_names_changed: Names of models that had outer blanks or another Unicode form than NFC.
-    lower_is_better: Whether the model with the lowest mean score is the best.
-    tie_share: Share of the votes that are ties.
     rows_lost: Numbers of rows that are no votes on these models, with the reason; empty where a row has no vote itself.
     models_apart: Models with few votes, which count in no score but their own.
     share_modelled: By model, the share of prompts in clusters on which it was never run; empty where none is modelled.
@@ -317,22 +292,18 @@ class Scale:
 class Estimates:
     """Estimates with their covariance: d = K scores of the models, or d other numbers with their own names.
 
-    functional, functional_label, estimator: Name of the functional, its label with the assumption of the estimator, and
-        name of the estimator.
-    estimate, plugin (d,): Scores and their plug-in estimates.
+    functional, functional_label: Name of the functional, and its label with the assumption of the estimator.
     shares (K,): The share of comparisons each model wins against its opponents.
     critical: Critical value of the simultaneous intervals at ``alpha``, one minus the level of the fit.
     neutral: Score of a model that is as good as the others; None where each score is tested against the mean score.
     reason: Why the covariance is singular: the constraint that the functional fixes.
     fixed (d,): Scores that are constant whatever the data are.
-    graph: The compared pairs.
     scale: Scale of ``estimate``, ``plugin``, ``covariance`` and ``neutral``.
     extrapolation: Why there are no intervals where the scores use pairs without labels; empty where all have labels.
     outputs: Names of the estimates where these are not the models' scores; empty where they are.
     part: The part of the contexts that the scores are about, such as ``"category = coding"``; empty for all contexts.
     judge, style: Figures of the judges on the scale of the functional, and of the style on that of ``estimate``.
     grades: Figures of the judges of a table of scores, on the scale of the functional.
-    votes: Votes of each model; None in results stored by versions that did not count them.
     sequence: What was fixed before the first look, in a view whose intervals and tests hold at all looks; None where
         they hold for one look.
     """
@@ -566,8 +537,8 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
     covariance = replace(covariance, shares=shares_of(state, state.influence, covariance, functional.limits))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
-    if state.estimator is MEANS and data.scores is not None:
-        n_scores = data.scores.n_runs.sum(axis=0)
+    if state.estimator is MEANS:
+        n_scores = data.score_table.n_runs.sum(axis=0)
         votes = VoteCounts(n_scores, n_scores)
     else:
         votes = VoteCounts.of(data.pair_votes(), state.setup.graph)
@@ -614,11 +585,11 @@ def _description(state: FitState) -> FitDescription:
     apart = state.setup.functional.apart
     edges, one_model = state.setup.graph.edges, data.n_contexts if data.n_items == 1 else None
     smallest_pair = one_model or int((votes + votes.T)[edges].min())
-    if state.estimator is MEANS and data.scores is not None:
-        n_comparisons, n_votes = int((data.scores.n_runs > 0).sum()), int(data.scores.n_runs.sum())
-        is_there = (data.scores.n_runs > 0).astype(int)
-        n_unlabelled, smallest_pair = 0, one_model or int((is_there.T @ is_there)[edges].min())
-        score_range = (float(np.nanmin(data.scores.mean)), float(np.nanmax(data.scores.mean)))
+    if state.estimator is MEANS:
+        scores, is_there = data.score_table, (data.score_table.n_runs > 0).astype(int)
+        n_comparisons, n_votes, n_unlabelled = int(is_there.sum()), int(scores.n_runs.sum()), 0
+        smallest_pair = one_model or int((is_there.T @ is_there)[edges].min())
+        score_range = (float(np.nanmin(scores.mean)), float(np.nanmax(scores.mean)))
     n_filled, runs_there, runs_lost, derived = 0, "", tuple[int, ...](), state.source.data
     are_drawn = state.estimator is MEANS and not options.estimates_propensity
     if isinstance(derived, DerivedPairs) and options.estimates_propensity:
@@ -745,20 +716,18 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     if taken_off := [(r.order_effect, r.target) for r in state.repetitions if r.order_effect is not None]:
         of_order = mean_influence([effect.influence(target) for effect, target in taken_off])
     if of_order is not None:
-        with collected_warnings():
-            order_error = float(covariance_of(state, of_order, np.empty((0, 1))).std_errors[0])
+        order_error = float(covariance_of(state, of_order, np.empty((0, 1))).std_errors[0])
         figures = replace(figures, order_effect=float(of_order.estimate[0]), order_effect_error=order_error)
     if state.ignored_order is not None and not taken_off:
         figures = replace(figures, order_of_lead=state.ignored_order.of_lead)
     validity = state.validity
     if state.estimator is MEANS:
-        from .direct_fits import gain_of_runs, known_propensity
+        from .direct_fits import known_propensity
 
         n_effective = float(effective_contexts(state.influence).min())
         drawn = known_propensity(state.options.propensity, data, state.source)
-        least = np.nan if drawn is None or data.scores is None else float(drawn[data.scores.n_runs > 0].min())
-        of_runs = gain_of_runs(state)
-        return replace(figures, effective_contexts=n_effective, gain_of_runs=of_runs, min_propensity=least)
+        least = np.nan if drawn is None else float(drawn[data.score_table.n_runs > 0].min())
+        return replace(figures, effective_contexts=n_effective, min_propensity=least)
     if validity is None:
         return figures
     first, result, propensity, mean = state.first, state.first.one_step_result, state.first.propensity, state.first.mean
@@ -822,10 +791,7 @@ def _cluster_factors(state: FitState) -> tuple[float, ...]:
         second = replace(clusters, of_context=clusters.second_of_context, second_of_context=None)
         by_column.append(replace(independent, clusters=second))
     kinds = [independent, *by_column, *[state.units] * (len(clusters.names) > 1)]
-    with collected_warnings():
-        without, *errors = (
-            make_covariance(state.influence, gauge, one, fixed_prompts=False).std_errors for one in kinds
-        )
+    without, *errors = (make_covariance(state.influence, gauge, one, fixed_prompts=False).std_errors for one in kinds)
     varies = without > 0
     return tuple(float(np.median(error[varies] / without[varies])) for error in errors) if varies.any() else ()
 
@@ -836,10 +802,8 @@ def estimate_position_effect(state: FitState) -> tuple[float, float]:
     if state.data.ordered:
         influence = state.influence_of("position_effect")
         score = PositionEffect(state.setup.weights, state.setup.shared_graph)
-        unanimous_covariance = state.unanimous_covariance(score)
-        with collected_warnings():
-            # Few clusters cause a warning, which the covariance of the scores has already given.
-            covariance = covariance_of(state, influence, np.empty((0, 1)), unanimous_covariance=unanimous_covariance)
+        added = state.unanimous_covariance(score)
+        covariance = covariance_of(state, influence, np.empty((0, 1)), unanimous_covariance=added)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
     order = state.ignored_order

@@ -28,19 +28,15 @@ class Estimator:
 
     name: The word of ``estimator=``.
     has_first_stages: Whether the estimator learns mu and pi; without them it uses the votes, or scores, alone.
-    why_no_intervals: Why the estimates have no confidence intervals, and the call of ``update`` that gives a result
-        with intervals; empty where the estimates have intervals.
+    why_no_intervals: Why there are no confidence intervals, and the call of ``update`` that gives some; else empty.
     is_debiased: Whether the bias of the mean of F(mu) is corrected by the residuals of the labels.
     assumes_bradley_terry: Whether a Bradley-Terry model is assumed; its scores are then the only ones.
     needs_all_propensities: Whether the propensities of unlabelled pairs are needed, too.
     label_suffix: Addition to the functional's label, in brackets; empty for none.
     uses_features: Whether the estimate depends on the features of the formula; of means, only missing scores do.
     why_not_by_group: Why the estimator gives no scores by group or projection; empty where it does.
-    plan_estimator: The estimator for which further labels are planned.
-    why_bradley_terry: Subject and verb of the error "... Bradley-Terry scores only" about any other functional.
-    why_unused: The error about an option that the estimator does not use, with ``{option}``, its name, and ``{given}``,
-        how it was given.
-    why_unused_by_option: Other errors of this kind, by the name of the option.
+    why_unused: Why the estimator does not use an option.
+    why_unused_by_option: Other reasons, by the name of the option.
     """
 
     name: str
@@ -52,8 +48,6 @@ class Estimator:
     label_suffix: str = ""
     uses_features: bool = True
     why_not_by_group: str = ""
-    plan_estimator: str = "debiased"
-    why_bradley_terry: str = ""
     why_unused: str = ""
     why_unused_by_option: tuple[tuple[str, str], ...] = ()
 
@@ -83,24 +77,22 @@ class Estimator:
         is_default = isinstance(functional, str) and functional in ("auto", "borda")
         if self.assumes_bradley_terry and not is_default and not _is_bradley_terry(functional):
             raise OptionError(
-                f"functional={functional!r} was given with estimator={self.name!r}: {self.why_bradley_terry} "
-                f"Bradley-Terry scores only; use functional='bt', or estimator='debiased', which estimates every "
-                f"functional"
+                f"functional={functional!r} was given with estimator={self.name!r}, which has Bradley-Terry scores "
+                f"only; use functional='bt', or estimator='debiased'"
             )
         for name, value in single.items():
             if self.name not in OPTIONS[name].used_by and not OPTIONS[name].is_default(value):
                 value_text = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
-                why_unused = dict(self.why_unused_by_option).get(name, self.why_unused)
-                if OPTIONS[name].used_by == ("means",):
-                    why_unused = "{option}= is for means of a table of scores (functional='mean'); leave it out"
-                raise OptionError(why_unused.format(option=name, given=in_its_place(name, value_text)))
+                if OPTIONS[name].used_by == (MEANS.name,):
+                    raise OptionError(f"{name}= is for means of a table of scores (functional='mean'); leave it out")
+                beside = "a functional of scores" if self is MEANS else f"estimator={self.name!r}"
+                reason = dict(self.why_unused_by_option).get(name, self.why_unused)
+                other = ", or use estimator='debiased'" if self.has_first_stages else ""
+                shown_value = in_its_place(name, value_text)
+                raise OptionError(f"{shown_value} was given with {beside}: {reason}; leave {name} out{other}")
 
     def functional(self, option: T) -> T | str:
-        """Return the functional that is estimated in a fit with ``functional=option``.
-
-        An estimator that assumes Bradley-Terry estimates the scores of this model, whatever the option is: an update
-        that changes the estimator keeps the option of the earlier fit.
-        """
+        """Return what is estimated with ``functional=option``: Bradley-Terry scores where these are assumed."""
         return BradleyTerry.name if self.assumes_bradley_terry and not _is_bradley_terry(option) else option
 
     def average(self, influences: Sequence[InfluenceFunction]) -> InfluenceFunction:
@@ -127,30 +119,17 @@ PLUGIN = Estimator(
     why_no_intervals="the plug-in estimate is not debiased, so that standard errors would leave out the learner's "
     "error; update(estimator='debiased') has intervals",
     is_debiased=False,
-    why_unused="{given} was given with estimator='plugin': the adjustment is a one-step estimate, which "
-    "corrects the learner's error by the labels; leave {option} out, or use estimator='debiased'",
+    why_unused="the adjustment is a one-step estimate, which corrects the learner's error by the labels",
 )
 BT_RESTRICTED = Estimator(
     "bt_restricted",
     assumes_bradley_terry=True,
     needs_all_propensities=True,
     label_suffix="Bradley-Terry assumed",
-    plan_estimator="bt_restricted",
-    why_bradley_terry="the restricted estimator has",
-    why_unused="{given} was given with estimator='bt_restricted': the restricted estimator is a sum over human "
-    "labels and cannot use verdicts; leave {option} out, or use estimator='debiased'",
+    why_unused="this estimator is a sum over human labels and cannot use verdicts",
     why_unused_by_option=(
-        (
-            "adjust",
-            "{given} was given with estimator='bt_restricted': the restricted estimator has no slopes on "
-            "style; leave {option} out, or use estimator='debiased'",
-        ),
-        (
-            "average",
-            "{given} was given with estimator='bt_restricted': the restricted estimator assumes the "
-            "Bradley-Terry model for every prompt, and the model then does not hold for preferences averaged over "
-            "prompts; leave {option} out, or use estimator='debiased'",
-        ),
+        ("adjust", "this estimator has no slopes on style"),
+        ("average", "a Bradley-Terry model of every prompt does not hold for preferences averaged over prompts"),
     ),
 )
 BT_MLE = Estimator(
@@ -160,9 +139,7 @@ BT_MLE = Estimator(
     label_suffix="maximum likelihood",
     uses_features=False,
     why_not_by_group="maximum likelihood scores are not means over prompts, so that they cannot be divided by group",
-    why_bradley_terry="maximum likelihood estimates",
-    why_unused="{given} was given with estimator='bt_mle': this estimator has no first stages and counts "
-    "every vote, so that {option} is not used; leave {option} out",
+    why_unused="this estimator has no first stages and counts every vote",
 )
 
 BT_CONTEXTUAL = Estimator(
@@ -170,9 +147,7 @@ BT_CONTEXTUAL = Estimator(
     has_first_stages=False,
     assumes_bradley_terry=True,
     label_suffix="contextual, maximum likelihood",
-    why_bradley_terry="the contextual model has",
-    why_unused="{given} was given with estimator='bt_contextual': this estimator has no first stages, counts "
-    "every vote and averages over all prompts, so that {option} is not used; leave {option} out",
+    why_unused="this estimator has no first stages, counts every vote and averages over all prompts",
 )
 
 # What estimates functional="mean" of scores; no word of the option estimator=.
@@ -180,8 +155,7 @@ MEANS = Estimator(
     "means",
     has_first_stages=False,
     uses_features=False,
-    why_unused="{given} was given with a functional of scores: means of scores have no first stages and compare no "
-    "pairs, so that {option} is not used; leave {option} out",
+    why_unused="means of scores have no first stages and compare no pairs",
 )
 
 _ALL = (DEBIASED, PLUGIN, BT_RESTRICTED, BT_MLE, BT_CONTEXTUAL, MEANS)
@@ -209,8 +183,7 @@ _VOTE_OPTIONS = {
 def options_for(data: object, options: Options, given: Mapping[str, object]) -> Options:
     """Return the options of a fit to these data, after a check that its estimator uses the options that were given.
 
-    For derived pairs, their prompts are the contexts and display order is ignored. Options of an earlier fit that the
-    estimator of an update does not use may stay: they are used again when a later update changes the estimator back.
+    Options of an earlier fit that the estimator of an update does not use stay for a later one.
     """
     if not isinstance(options.functional, str):
         functional_from(options.functional)
@@ -237,19 +210,14 @@ def options_for(data: object, options: Options, given: Mapping[str, object]) -> 
             )
         if options.lower_is_better and name != MeanScore.name:
             raise OptionError(
-                f"lower_is_better=True was given with {name}, which counts runs that succeed (1); leave it out, and "
-                f"write 1 for a success"
+                f"lower_is_better=True was given with {name}, which counts runs that succeed (1); leave it out"
             )
         if options.estimator != DEBIASED.name and not estimator_named(options.estimator).assumes_bradley_terry:
             raise OptionError(
-                f"functional={name!r} was given with estimator={options.estimator!r}; means of scores have one "
-                f"estimator: leave estimator out"
+                f"functional={name!r} was given with estimator={options.estimator!r}: leave estimator out"
             )
     if options.lower_is_better and estimator_of(options) is not MEANS:
-        raise OptionError(
-            "lower_is_better=True is for means of a table of scores (functional='mean'), and this fit has others; "
-            "leave it out, or update with lower_is_better=False"
-        )
+        raise OptionError("lower_is_better=True is for means of a table of scores (functional='mean'); leave it out")
     estimator_of(options).check_options(given)
     return options
 
@@ -262,25 +230,21 @@ def _for_derived_pairs(options: Options, data: DerivedPairs) -> Options:
         has_grades = name == "judge" and data.runs is not None and is_mean
         if not OPTIONS[name].is_default(value) and not has_grades:
             raise OptionError(
-                f"{name}={shown(value)} has no meaning for pairs that are derived from scores or rankings: {reason}; "
-                f"leave {name} out"
+                f"{name}={shown(value)} has no meaning for pairs from scores or rankings: {reason}; leave {name} out"
             )
     if options.context and set(options.context) != set(data.prompt):
         raise OptionError(
-            f"context= names {listed(options.context)}, which differs from the prompts that the pairs were derived for "
-            f"({', '.join(data.prompt)}); leave context= out"
+            f"context= names {listed(options.context)}, and pairs are of {', '.join(data.prompt)}; leave context= out"
         )
     # One model alone has a mean, and a judge compares models on different prompts.
     if options.judge is None and not (len(data.models) == 1 and np.isfinite(data.values).any()):
         require_comparison(data)
     if options.run != data.run:
         raise OptionError(
-            f"run={options.run!r} differs from the column of runs of the table as it was read ({data.run!r}); fit the "
-            f"table again with run="
+            f"run={options.run!r} differs from the column of runs that was read ({data.run!r}); fit the table with run="
         )
     if options.position_bias is True:
         raise OptionError(
-            "position_bias=True is not possible: pairs that are derived from scores or rankings have no display order; "
-            "leave it out"
+            "position_bias=True is not possible: pairs from scores or rankings have no display order; leave it out"
         )
     return replace(options, context=tuple(data.prompt), position_bias=False)

@@ -12,14 +12,13 @@ from ..data.arrays import BoolArray
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.outcomes import WINNERS
-from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.vote_columns import Clusters
+from ..data.preferences import Clusters, FloatArray, IntArray, PreferenceData
 from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
 from ..estimation.order_effect import IgnoredOrder
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs
 from ..exceptions import IntervalWarning, OptionError, check_choice, listed
-from ..functionals.trial import terms_of, words_of_fixed
+from ..functionals.custom import terms_of, words_of_fixed
 from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MultiplierBootstrap
 from ..inference.covariance import (
     CentredSums,
@@ -58,8 +57,9 @@ def make_covariance(
     estimates: FloatArray | None = None,
     *,
     unanimous_covariance: FloatArray | None = None,
+    warns: bool = False,
 ) -> Covariance:
-    """Estimate the covariance of an estimate from its influence values.
+    """Estimate the covariance of an estimate from its influence values; ``warns``: of few clusters, once in a fit.
 
     Shapes: gauge (d, g), estimates (R, d), unanimous_covariance (d, d).
 
@@ -75,17 +75,14 @@ def make_covariance(
     """
     clusters, annotator = units.clusters, units.annotator
     rows = influence if units.task is None else influence.by_context().within(units.task)
-    covariance = _corrected(clustered_covariance(rows, gauge, clusters, annotator), influence, unanimous_covariance)
+    covariance = clustered_covariance(rows, gauge, clusters, annotator, warns=warns)
+    covariance = _corrected(covariance, influence, unanimous_covariance)
     if units.task is not None:
         covariance = replace(covariance, df=df_within_tasks(units.task))
     if fixed_prompts:
         influence = influence.by_context().given_prompts()
-        with collected_warnings():
-            # Few clusters cause a warning, which the covariance for new prompts, above, has already given.
-            of_labels = _corrected(
-                clustered_covariance(influence, gauge, clusters, annotator), influence, unanimous_covariance
-            )
-        covariance = of_labels.at_most(covariance.matrix)
+        of_labels = clustered_covariance(influence, gauge, clusters, annotator)
+        covariance = _corrected(of_labels, influence, unanimous_covariance).at_most(covariance.matrix)
     if estimates is not None and len(estimates) > 1:
         covariance = covariance.with_repetition_variance(estimates)
     return covariance.without_rounding(influence.estimate)
@@ -122,19 +119,25 @@ def clustered_covariance(
     annotator: IntArray | None,
     *,
     n_parts: int = 1,
+    warns: bool = False,
 ) -> Covariance:
     """Estimate the covariance with clusters as independent units, and contexts where there are no clusters.
 
-    The estimates are ``n_parts`` parts of equal size: see :func:`dmlrank.inference.covariance.two_way`.
+    The estimates are ``n_parts`` parts of equal size: see :func:`dmlrank.inference.covariance.two_way`. The covariance
+    of the scores of a fit warns of few clusters; others of the fit have nothing to add.
     """
     if clusters is None:
         return robust(influence, gauge)
-    if annotator is not None:
-        return two_way(influence.by_context(), clusters.of_context, annotator, gauge, n_parts=n_parts)
-    if clusters.second_of_context is not None:
-        second = clusters.second_of_context
-        return two_way(influence.by_context(), clusters.of_context, second, gauge, of_contexts=True, n_parts=n_parts)
-    return one_way(influence, clusters.of_context, gauge)
+    second = clusters.second_of_context if annotator is None else annotator
+    with collected_warnings() as found:
+        if second is None:
+            covariance = one_way(influence, clusters.of_context, gauge)
+        else:
+            of_contexts, rows = annotator is None, influence.by_context()
+            covariance = two_way(rows, clusters.of_context, second, gauge, of_contexts=of_contexts, n_parts=n_parts)
+    for warning in found if warns else ():
+        warn(warning)
+    return covariance
 
 
 def shares_of(
@@ -156,16 +159,14 @@ def multiplier_bootstrap(
     check_choice(kind, MULTIPLIERS, "multipliers")
     if clusters is not None and len(clusters.names) > 1:
         raise OptionError(
-            f"bootstrap({kind!r}) is not available with clusters of {' and '.join(clusters.names)}: the bootstrap "
-            f"multiplies influence values of independent units, and clusters in two ways have no independent units; "
-            f"use the intervals of the result itself, which are too short if one of the two numbers of clusters is 30 "
-            f"or fewer"
+            f"bootstrap({kind!r}) is not available with clusters of {' and '.join(clusters.names)}, which have no "
+            f"independent units; use the intervals of the result itself, too short with 30 clusters or fewer of a kind"
         )
     if state.options.prompts == "fixed":
         influence = influence.by_context().given_prompts()
     elif state.units.task is not None:
         influence = influence.by_context().within(state.units.task)
-    rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
+    rows, small_sample_factor = cluster_sums(influence.by_context(), state.units.cluster)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
     # variance correction, unanimous pairs and, of means, the unseen unit.
@@ -178,8 +179,7 @@ def label_errors(
 ) -> LabelErrors:
     """Return the contribution of every label to the error of the scores, averaged over repetitions.
 
-    The contribution of a label has as factors its weight and its residual, the label less its expected value. Units
-    that have labels of models apart, (K,), alone do not count.
+    Its factors are weight and residual of the label. Units with labels of models apart, (K,), alone do not count.
     """
     counted = data.contexts_beside(apart)
     n_contexts = int(counted.sum() if data.copies is None else data.copies[counted].sum())
@@ -205,10 +205,7 @@ def label_errors(
 
 
 def crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray | None:
-    """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one.
-
-    A cell with several annotators counts for the one with the smallest number.
-    """
+    """Return each cell's cluster (of several, the first) in the second of two crossed groupings, (m,); None without."""
     if clusters is None or len(clusters.names) < 2:
         return None
     if clusters.of_vote is None:
@@ -250,12 +247,9 @@ def assess_validity(
 ) -> Validity:
     """Return the signs that the intervals may not hold, with a warning where there are intervals.
 
-    ``bias`` has the second-order bias, its standard errors and what was done about it.
-
-    The influence value of a linear functional is F(mu) + DF S / pi (Y - mu). If every compared pair is labelled in
-    every context, S = pi = 1, and the influence value is F(Y), whatever mu is. Otherwise the error of mu enters with
-    the factor 1 - S / pi, whose variance is (1 - pi) / pi: where it is small, the calibration of mu hardly matters.
-    Tables of benchmark scores of which few are missing, or none, are of this kind.
+    ``bias`` has the second-order bias, its standard errors and what was done about it. The error of mu enters a linear
+    functional with the factor 1 - S / pi, whose variance is (1 - pi) / pi: where nearly all pairs are labelled in every
+    context, as in tables of benchmark scores, the calibration of mu hardly matters.
     """
     data, setup = inputs.data, inputs.setup
     labels = first.one_step_result.labels
@@ -293,10 +287,8 @@ def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tu
     if len(outside):
         shares = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), MOST_NAMED)
         warn(
-            f"estimated win shares lie outside of {low:g} to {high:g}: {shares}. The labels of these models "
-            f"are too few, or on too rarely compared pairs, for a precise estimate. The shares are shown as {low:g} or "
-            f"{high:g}, and the squared distance of the estimate from the value shown is added to its variance. "
-            f"Collect more labels of these models",
+            f"estimated win shares lie outside of {low:g} to {high:g}: {shares}, because labels of these models are "
+            f"few; shown are {low:g} or {high:g}, with the squared distance added to the variance. Collect more labels",
             kind=IntervalWarning,
         )
 
@@ -307,19 +299,17 @@ def warn_of_mean_preferences(target: MeanTarget, std_errors: FloatArray, names: 
     if floored.lowest < -_FAR_OUTSIDE:
         warn(
             f"the estimated mean preferences of {floored.n_outside:,} pairs lie outside of 0 to 1, the furthest by "
-            f"{-floored.lowest:.2g}: the labels of these pairs are too few, or the pairs too rarely compared, for a "
-            f"precise estimate. These preferences are set to the nearest possible value, and intervals may be too "
-            f"short; collect more labels of these pairs, or leave pairs with few labels out (min_labels=)",
+            f"{-floored.lowest:.2g}, because their labels are few; they are set to the nearest possible value, and "
+            f"intervals may be too short. Collect more labels of these pairs, or leave them out (min_labels=)",
             kind=IntervalWarning,
         )
     ratio = np.abs(target.bias) / np.where(std_errors > 0, std_errors, np.inf)
     worst = int(ratio.argmax())
     if ratio[worst] > _LARGE_BIAS:
         warn(
-            f"too few labels by pair for scores of mean preferences: the functional is curved, and an estimated bias "
-            f"of {target.bias[worst]:+.3g} was subtracted from the score of {names[worst]!r}. This is "
-            f"{ratio[worst]:.1f} standard errors, and the bias that remains may not be small. Collect more labels, use "
-            f"position_bias=False if display order does not matter, or use average='scores'",
+            f"too few labels by pair for scores of mean preferences: a bias of {target.bias[worst]:+.3g}, or "
+            f"{ratio[worst]:.1f} standard errors, was subtracted from the score of {names[worst]!r}, and what remains "
+            f"may not be small. Collect more labels, or use average='scores'",
             kind=IntervalWarning,
         )
 
@@ -330,10 +320,8 @@ def warn_of_covariance(covariance: Covariance, data: PreferenceData, options: Op
         warn(covariance.note)
     if options.prompts == "fixed" and not data.x.shape[1] and options.learning.mu is None and options.judge is None:
         warn(
-            "fixed prompts (cov_kwds={'prompts': 'fixed'}) change nothing without features: the fit predicts the same "
-            "preferences for all prompts, so that it cannot leave the differences between prompts out of the variance. "
-            "Standard errors are those for new prompts, and too large rather than too small for these prompts alone; "
-            "name features that tell prompts apart in the formula",
+            "fixed prompts (cov_kwds={'prompts': 'fixed'}) change nothing without features that tell prompts apart: "
+            "standard errors are those for new prompts, too large for these alone; name features in the formula",
         )
 
 
@@ -348,8 +336,7 @@ def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> 
         return
     warn(
         f"the covariance is numerically singular: {terms_of(constant, functional.names(items))} does not vary in "
-        f"these data, so that joint tests and regions that involve this combination are not reliable; few compared "
-        f"pairs or a formula without features may be the reason",
+        f"these data, perhaps for few compared pairs; joint tests and regions that involve it are not reliable",
         kind=IntervalWarning,
     )
 
@@ -376,14 +363,12 @@ def warn_of_unanimous_pairs(
     limit = ""
     if setup.functional.interior and (models[_WON] or models[_LOST]):
         limit = (
-            " The log-odds of a model that won or lost all its votes have no finite limit, so that the distance of its "
-            "score from the others depends on the smallest probability that may be predicted (floor=); "
-            "functional='borda' needs none."
+            " Log-odds of a model that won or lost all its votes have no finite limit: its distance from the others "
+            "depends on the floor of predictions (floor=); functional='borda' needs none."
         )
     warn(
-        f"labels without variation: {'; '.join(clauses)}. The variance of such labels cannot be estimated from "
-        f"them. Standard errors therefore assume that up to 3 of n labels could have been different (the rule of "
-        f"three).{limit} Collect more votes on these pairs for smaller standard errors",
+        f"labels without variation: {'; '.join(clauses)}. Standard errors assume that up to 3 of n such labels could "
+        f"have been different (the rule of three).{limit} Collect more votes on these pairs for smaller ones",
     )
 
 
@@ -448,8 +433,8 @@ def ignored_order(
 def _residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, unit: IntArray) -> tuple[float, float]:
     """Return the position effect, the advantage of the model shown first, and its z, where order is ignored.
 
-    Residuals are regressed on display order within pairs: mu contains the effect of the order in which a pair is shown
-    more often, so that a mean of residuals would be too small by 4 s (1 - s), where s is the share of this order.
+    Residuals are regressed on display order within pairs, because mu contains the effect of a pair's more frequent
+    order.
     """
     cells, sign, count = data.cells, np.where(data.cells.flipped, -1.0, 1.0), data.cells.count
     pair = np.unique(cells.first * data.n_items + cells.second, return_inverse=True)[1]
@@ -465,11 +450,7 @@ def _residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, 
 
 
 def warn_of_ignored_order(order: IgnoredOrder | None, data: PreferenceData, *, remedy: str) -> None:
-    """Warn where display order is ignored although it has an effect and some models are shown first more often.
-
-    The effect cancels in the scores of models that are shown first as often as second, and in no others. Where most
-    pairs were shown in one order only, the data cannot show an effect that may be there.
-    """
+    """Warn where display order is ignored, and has an effect that does not cancel, or cannot be told from quality."""
     if order is None or data.outcome_kind in DERIVED_KINDS:
         return
     if order.of_lead:
@@ -482,8 +463,8 @@ def warn_of_ignored_order(order: IgnoredOrder | None, data: PreferenceData, *, r
         warn(
             f"{100 * order.in_one_order:.0f} % of the compared pairs were shown in one display order only, so that an "
             f"effect of order cannot be told from the models' quality: if a model wins {order.of_lead:.1f} of 100 when "
-            f"shown first, this alone makes the lead of the first model; {known}. Collect votes on "
-            f"these pairs in the other order, or say that order has no meaning: position_bias=False",
+            f"shown first, this alone makes the lead of the first model; {known}. Collect votes in the other order, or "
+            f"say that order has no meaning: position_bias=False",
             kind=IntervalWarning,
         )
     elif abs(order.z) > _REAL_EFFECT and order.uneven:
@@ -492,8 +473,7 @@ def warn_of_ignored_order(order: IgnoredOrder | None, data: PreferenceData, *, r
         warn(
             f"display order is ignored, but the model shown first has "
             f"{'an advantage' if order.z > 0 else 'a disadvantage'} (z = {order.z:.1f}), and not every model is shown "
-            f"first in about half of its labels: {names}. The scores of these "
-            f"models contain part of the effect of display order, and their intervals do not allow for this. {remedy} "
-            f"takes display order into account, for pairs with min_labels labelled prompts in each order (a smaller "
-            f"number, pairs=Pairs(min_labels=...), keeps more pairs)",
+            f"first in about half of its labels: {names}. Scores contain part of this effect, for which intervals do "
+            f"not allow. {remedy} takes display order into account, for pairs with min_labels labelled prompts in "
+            f"each order",
         )

@@ -52,13 +52,12 @@ def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_
             )
         if content.get("schema") != SCHEMA:
             raise StorageError(
-                f"{source} has schema {content.get('schema')!r}, but this version of dmlrank reads schema {SCHEMA}; "
-                f"read the result with the version that wrote it, or a newer one"
+                f"{source} has schema {content.get('schema')!r}, not {SCHEMA}; read it with the version that wrote it"
             )
         if content.get("checksum") != _checksum(content.get("estimates")):
             raise StorageError(
-                f"{source}: its numbers or words are not those that dmlrank has written (the checksum differs); it was "
-                f"changed or is damaged, so take the original file or write it again with to_json()"
+                f"{source} was changed or is damaged (the checksum differs); take the original file or write it again "
+                f"with to_json()"
             )
     with failing_as(StorageError, f"reading {source}, which a newer version may have written,"):
         return _decode(content["estimates"], Estimates)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from .._utils.argument_checks import is_frame
-from .._utils.tasks_and_threads import collected_warnings, warn
+from .._utils.tasks_and_threads import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.pairs_from_scores import further_runs
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -56,9 +56,9 @@ def read_judges(data: PreferenceData, source: DerivedPairs, names: Any) -> Judge
         return None
     if is_frame(names):
         raise OptionError("judge= of a table of scores names columns of the table, one for each judge; join the frame")
-    assert data.scores is not None
     assert source.runs is not None
-    rows, graded = data.row_index[data.first_row], np.isfinite(data.scores.mean)
+    rows, grades = data.row_index[data.first_row], data.score_table.mean
+    graded = np.isfinite(grades)
     if not graded.any():
         raise MissingDataError(
             "no answer is graded: scores of a judge alone say what the judge prefers (judge column as the outcome, "
@@ -69,14 +69,14 @@ def read_judges(data: PreferenceData, source: DerivedPairs, names: Any) -> Judge
     for number, name in enumerate(names):
         judge = judges[:, :, number]
         is_seen = np.isfinite(judge)
-        if np.array_equal(is_seen, graded) and not graded.all() and (judge[graded] == data.scores.mean[graded]).all():
+        if np.array_equal(is_seen, graded) and not graded.all() and (judge[graded] == grades[graded]).all():
             raise JudgeError(f"column {name!r} holds the grades themselves; name the column with the judge's scores")
         n_seen, n_answers = (is_seen & is_answer).sum(axis=0), is_answer.sum(axis=0)
         j = int(np.argmin(n_seen / np.maximum(n_answers, 1)))
         if 2 * n_seen[j] < n_answers[j]:
             raise JudgeError(
-                f"judge {name!r} has scores for {n_seen[j]:,} of {n_answers[j]:,} answers of {data.items[j]!r}; a "
-                f"judge has to see nearly all, graded or not: let it score the others, or leave it out"
+                f"judge {name!r} has scores for {n_seen[j]:,} of {n_answers[j]:,} answers of {data.items[j]!r}, graded "
+                f"or not; let it score nearly all, or leave it out"
             )
         if not np.nanmax(judge) > np.nanmin(judge):
             raise JudgeError(f"judge {name!r} has the same score for all answers, which says nothing; leave it out")
@@ -106,25 +106,22 @@ def warn_without_overlap(models: tuple[str, ...], propensity: FloatArray, is_gra
     few = [name for name, part in zip(models, at_floor, strict=True) if part > _MOST_AT_FLOOR]
     if few:
         warn(
-            f"answers of {listed(few)} with such judge scores were hardly ever graded: by their estimated "
-            f"propensities, {100 * at_floor.max():.0f} of 100 have at most a tenth of the mean chance. What their "
-            f"grades would be rests on the line through those of other answers; grade some of them",
+            f"answers of {listed(few)} with such judge scores were hardly ever graded: {100 * at_floor.max():.0f} of "
+            f"100 have at most a tenth of the mean propensity. Their means rest on other answers; grade some of them",
             kind=IntervalWarning,
         )
 
 
 def require_comparable(data: PreferenceData, units: Units, *, has_judge: bool) -> None:
     """Raise where no score, judge or feature says how models compare; without known propensities."""
-    assert data.scores is not None
-    is_there, cluster = np.isfinite(data.scores.mean), units.clusters
+    is_there, cluster = np.isfinite(data.score_table.mean), units.clusters
     if data.n_items > 1 and not has_judge and not data.x.shape[1]:
         together = is_there.astype(float).T @ is_there
         np.fill_diagonal(together, 0.0)
         apart = np.flatnonzero(~together.any(axis=1))
         if len(apart):
             raise MissingDataError(
-                f"{data.items[apart[0]]!r} and the others were run on different prompts: nothing says how they "
-                f"compare; name a judge (judge=) or features, or run them on the same prompts"
+                f"{data.items[apart[0]]!r} and the others were run on different prompts; name a judge or features"
             )
     if cluster is None or has_judge:
         return
@@ -134,18 +131,17 @@ def require_comparable(data: PreferenceData, units: Units, *, has_judge: bool) -
     if shares.max() > _MOST_MODELLED:
         j = int(np.argmax(shares))
         raise MissingDataError(
-            f"{100 * shares[j]:.0f} of 100 prompts of {data.items[j]!r} are in {cluster.names[0]}s on which it was "
-            f"never run, and at most {100 * _MOST_MODELLED:.0f} may be; run it on more of them, or leave it out"
+            f"{100 * shares[j]:.0f} of 100 prompts of {data.items[j]!r}, more than {100 * _MOST_MODELLED:.0f}, are in "
+            f"{cluster.names[0]}s on which it was never run; run it on more of them, or leave it out"
         )
 
 
 def modelled_shares(data: PreferenceData, units: Units) -> tuple[FloatArray, list[object]]:
     """Return the share of prompts in clusters without a score of each model, (K,), and clusters without any score."""
-    assert data.scores is not None
     assert units.clusters is not None
     names, first, code = np.unique(units.clusters.of_context, return_index=True, return_inverse=True)
     has_score = np.zeros((len(names), data.n_items), dtype=bool)
-    np.logical_or.at(has_score, code, np.isfinite(data.scores.mean))
+    np.logical_or.at(has_score, code, np.isfinite(data.score_table.mean))
     labels = data.context_table([units.clusters.names[0]]).iloc[first, 0].to_numpy()
     empty = labels[np.flatnonzero(~has_score.any(axis=1))].tolist()
     return np.average(~has_score[code], axis=0, weights=units.weights(data)), empty
@@ -215,11 +211,7 @@ def grade_figures(
     widening: FloatArray,
     is_known: bool,
 ) -> GradeFigures:
-    """Return how the judges compare with the grades of a fit.
-
-    influence: Of the estimates; widening (K,): by what their standard errors grow because few grades are learnt from.
-    is_known: Whether the propensities of grades are known.
-    """
+    """Return how the judges compare with the grades; ``widening``, (K,): by what few grades widen standard errors."""
     is_there, weight, n = cells.is_there, cells.weight, data.n_contexts
     w = means.inverse
     both = w * weight[:, None]
@@ -229,8 +221,7 @@ def grade_figures(
 
     def variance(value: FloatArray, correction: FloatArray) -> FloatArray:
         part = replace(influence, value=value, correction=correction)
-        with collected_warnings():
-            return make_covariance(part, np.empty((0, value.shape[1])), units, fixed_prompts=False).matrix
+        return make_covariance(part, np.empty((0, value.shape[1])), units, fixed_prompts=False).matrix
 
     y = np.where(is_there, cells.scores, 0.0)
 
@@ -243,7 +234,8 @@ def grade_figures(
 
     plain, of_plain = of_grades(w)
     # Estimated propensities are learnt from the judge.
-    alone, of_alone = of_grades(w if is_known else is_there.astype(float))
+    w_known = w if is_known else is_there.astype(float)
+    alone, of_alone = of_grades(w_known)
     deviation = np.where(is_there, y - plain, 0.0)
     # The line through all graded answers.
     d = np.concatenate([np.ones((n, data.n_items, 1)), judges.completed], axis=2)
@@ -268,8 +260,7 @@ def grade_figures(
     nobody, none = np.zeros((data.n_items,) * 2, dtype=bool), np.empty((n, 0))
     by_judge = [answer_columns(judges.scores[:, :, [number]], none) for number in range(len(judges.names))]
     alone_with = [predicted_scores(replace(cells, columns=z), w, nobody) for z in by_judge]
-    cluster = None if units.clusters is None else units.clusters.of_context
-    difference, p = unlike_others(judges.completed, w if is_known else is_there.astype(float), weight, cluster)
+    difference, p = unlike_others(judges.completed, w_known, weight, units.cluster)
     number = np.square(both.sum(axis=0)) / np.square(both).sum(axis=0)
     is_enough = (precise > 0) & (number >= _FEWEST_WORTH)
     worth = np.divide(number * of_plain, precise, out=np.full(len(number), np.nan), where=is_enough)

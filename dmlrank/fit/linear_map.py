@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.tasks_and_threads import collected_warnings, current, in_order
+from .._utils.tasks_and_threads import current, in_order
 from ..data.arrays import FloatArray
 from ..estimation.influence import Influence, mean_influence
 from ..estimation.joint_influence import JointInfluence, in_groups, mean_over_repetitions, on_functions
@@ -155,9 +155,7 @@ def linear_map(
         before = [in_unit(r.before_change.target.by_context(), scale) for r in state.repetitions]
         tasks.append(partial(covariance, mean_influence(before), fixed))
         tasks.append(lambda: clustered(mapped(mean_influence(changes))))
-    with collected_warnings():
-        # The fit has warned of few clusters already.
-        made, *others = in_order(lambda task: task(), tasks, current().n_threads, boosts=False)
+    made, *others = in_order(lambda task: task(), tasks, current().n_threads, boosts=False)
     if others:
         made = made.at_least(np.add(*(other.matrix for other in others)))
     if (widening := widening_of(state)) is not None:

@@ -98,7 +98,7 @@ from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
 from ..nuisance.boosting import check_tune
-from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
+from ..nuisance.supplied_propensity import check_mean_weights, check_propensity
 from ..options import Options
 from .compared_pairs import find_extrapolation, votes_left_out
 from .estimators import MEANS, estimator_of
@@ -297,13 +297,12 @@ def estimate_scores(
     estimates = estimator.estimates(targets)
     # Without folds F(mu) is the same in all contexts.
     rows = influence if apart is None or inputs.n_folds > 1 else influence.among(data.contexts_beside(apart))
-    covariance = make_covariance(rows, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
+    covariance = make_covariance(rows, gauge, inputs.units, fixed, estimates, unanimous_covariance=added, warns=True)
     bias, of_change = second_order_bias(inputs, repetitions, gauge, is_added=stages.options.learning.second_order)
     if of_change is not None:
         before = [repetition.before_change.target for repetition in repetitions]
         without_u = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
-        with collected_warnings():
-            of_one_step = make_covariance(*without_u, unanimous_covariance=added)
+        of_one_step = make_covariance(*without_u, unanimous_covariance=added)
         covariance = covariance.at_least(of_one_step.matrix + of_change.matrix)
     warn_of_scores_outside(setup, influence, data.items)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
@@ -323,11 +322,10 @@ def estimate_scores(
 def second_order_bias(
     inputs: Inputs, repetitions: Sequence[Repetition], gauge: FloatArray, *, is_added: bool
 ) -> tuple[tuple[FloatArray, FloatArray, Treatment], Covariance | None]:
-    """Return the second-order bias of the scores, its standard errors, and what was done about it.
+    """Return the second-order bias -u of the scores, its standard errors, and what was done about it.
 
-    The bias is -u, 0 for a linear functional, and NaN where it is not estimated, or was subtracted with
-    ``average="preferences"``, which has its own warnings. Where u is added, its covariance is returned, too. Whether u
-    can be estimated depends on the functional and the number of labels, which all repetitions share.
+    It is 0 for a linear functional, and NaN where it is not estimated, or was subtracted with
+    ``average="preferences"``. Where u is added, its covariance is returned, too.
     """
     first, estimated = repetitions[0], [r.second_order for r in repetitions if r.second_order is not None]
     if not estimated:
@@ -336,11 +334,10 @@ def second_order_bias(
         return (unknown, unknown, "left in"), None
     bias = -np.mean([one.change for one in estimated], axis=0)
     changes = [r.change for r in repetitions if r.change is not None]
-    with collected_warnings():
-        # Few clusters cause a warning, which the covariance of the scores has already given.
-        units = inputs.units
-        change = changes[0] if len(changes) == 1 else mean_influence([one.by_context() for one in changes])
-        covariance = clustered_covariance(change, gauge, units.clusters, units.annotator)
+    units, change = inputs.units, changes[0]
+    if len(changes) > 1:
+        change = mean_influence([one.by_context() for one in changes])
+    covariance = clustered_covariance(change, gauge, units.clusters, units.annotator)
     if not is_added:
         return (bias, covariance.std_errors, "left in"), None
     treatment: Treatment = "removed" if all(one.is_full for one in estimated) else "partly removed"

@@ -138,8 +138,6 @@ def scores_at(state: FitState, x: FloatArray) -> FloatArray:
 class GroupScores(NamedTuple):
     """The scores of G groups in one repetition.
 
-    influence: The scores with their influence values.
-    plugin (G, d): Plug-in scores, without bias correction.
     style: With ``adjust=EqualStyle(...)``, the raw scores, scores averaged over style, scores at equal style, and
         slopes; otherwise None.
     """
@@ -297,10 +295,9 @@ def equivalent_votes(
 ) -> float:
     """Return the number of further human votes that would replace the judge.
 
-    With so many further votes, the estimate without judge would be as precise as the estimate with the judge. Votes are
-    assumed to be added on the same prompts. They reduce the part of the variance that comes from the labels, and do not
-    change V_F, the variance of F(mu) between prompts: with N votes instead of n_votes, the variance V of the estimate
-    without judge becomes V(N) = V_F + (V - V_F) n_votes / N. The trace of a covariance stands for its variance.
+    Votes on the same prompts reduce the part of the variance that comes from the labels, and not V_F, the variance of
+    F(mu) between prompts: with N votes instead of n_votes, the variance V of the estimate without judge becomes
+    V(N) = V_F + (V - V_F) n_votes / N. The trace of a covariance stands for its variance.
     """
     deviation = influence.weight[:, None] * (influence.value - influence.plugin)
     prompt_variance = float(np.square(deviation).sum()) / len(deviation) ** 2

@@ -17,24 +17,26 @@ import numpy as np
 import pandas as pd
 
 from .._utils.tasks_and_threads import at_the_same_time, collected_warnings, current, trim_memory, warn
-from ..data.columns import align_by_index, row_index
+from ..data.columns import align_by_index, join_shared, row_index, warn_of_shared_texts
 from ..data.contexts import identity_numbers
 from ..data.derived_pairs import DERIVED_KINDS
-from ..data.equal_values import join_shared, warn_of_shared_texts
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, count_copies, release_unused_memory
 from ..data.graph import Graph
 from ..data.outcomes import COUNTS, WINNERS
-from ..data.preferences import BoolArray, Cells, FloatArray, PreferenceData
-from ..data.read_votes import preferences_of, take_rows, votes_of_counts, with_columns
-from ..data.vote_columns import (
+from ..data.preferences import (
+    BoolArray,
+    Cells,
     Clusters,
+    FloatArray,
+    PreferenceData,
     cluster_columns,
     context_weights,
     read_clusters,
     read_tasks,
     require_effective_clusters,
 )
+from ..data.read_votes import preferences_of, take_rows, votes_of_counts, with_columns
 from ..estimation.cross_fitting import (
     CrossFittedMu,
     FoldUnits,
@@ -60,14 +62,14 @@ from ..functionals import Borda, Functional, functional_from
 from ..functionals.linear_scores import LinkedScore, PositionEffect
 from ..nuisance.boosting import RandomSearch
 from ..nuisance.effects_and_trees import SELECTION_SAMPLE
-from ..nuisance.propensity_model.estimate import (
+from ..nuisance.propensity import (
     Propensity,
     estimate_propensity,
     floored_and_scaled,
     for_both_orders,
     marginal_propensity,
 )
-from ..nuisance.propensity_model.supplied import (
+from ..nuisance.supplied_propensity import (
     column_propensity,
     propensity_columns,
     propensity_features,

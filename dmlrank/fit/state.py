@@ -18,8 +18,8 @@ from .estimators import Estimator, estimator_of
 
 if TYPE_CHECKING:
     from ..data.formula.features import Environment
+    from ..data.preferences import Clusters
     from ..data.style_columns import StyleDifferences
-    from ..data.vote_columns import Clusters
     from ..estimation.bt_mle import BradleyTerryFit
     from ..estimation.cross_fitting import FoldUnits, MuSource, SuppliedMu
     from ..estimation.diagnostics import Validity
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..estimation.order_effect import IgnoredOrder, OrderEffect
     from ..estimation.second_order import SecondOrder
     from ..estimation.unanimous_pairs import UnanimousPairs
-    from ..nuisance.propensity_model.estimate import Propensity
+    from ..nuisance.propensity import Propensity
     from ..nuisance.verdicts import Verdicts
 
 
@@ -88,13 +88,18 @@ class Units:
             return [(1.0, first)]
         return [(1.0, first), (1.0, second), (-1.0, first * (int(second.max()) + 1) + second)]
 
+    @property
+    def cluster(self) -> IntArray | None:
+        """The cluster of each context, (n,), of the first kind; None where contexts are independent."""
+        return None if self.clusters is None else self.clusters.of_context
+
     def weights(self, data: PreferenceData) -> FloatArray:
         """Return the weight of each context in the target population, (n,), with mean one."""
         return np.ones(len(data.x)) if self.context_weight is None else self.context_weight
 
     def of_contexts(self, data: PreferenceData) -> IntArray:
         """Return the number of the independent unit of each context, (n,): its cluster, or its own."""
-        return data.seed_order if self.clusters is None else self.clusters.of_context
+        return data.seed_order if self.cluster is None else self.cluster
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,11 +118,8 @@ class Kept:
 class Inputs:
     """Everything that all repetitions of a fit share.
 
-    setup: The functional, bound to the graph of compared pairs and to category weights.
-    extrapolation: The pairs that the scores use although they have no label.
     mu: Probabilities that the user supplied.
     n_folds: Folds of the cross-fitting, at most as many as there are clusters.
-    fold_units: The units that are dealt to folds.
     style: Style differences of the votes, for scores at equal style.
     """
 
@@ -140,12 +142,9 @@ class Repetition:
     mu, propensity, mu_without_judge, judge_propensity, judge_correction: As in :class:`dmlrank.fit.stages.Learnt`.
     one_step_result, before_change: The one-step estimates of the scores, the win shares and the position effect, with
         the second-order step u where it is added to the scores, and before.
-    floor: Smallest probability of a category in mu; 0 where the functional needs none.
     mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
         functional; None elsewhere.
-    second_order: The second-order bias of the scores; None where it is not estimated.
     order_effect: The effect of display order that is taken off the scores; None where none is.
-    style_terms: Terms of the scores at equal style; None without this adjustment.
     style_influence: Influence of the scores at equal style, the averaged scores and the slopes.
     """
 
@@ -190,7 +189,6 @@ LEAST_LIKELY = 0.01
 class GradeFigures:
     """How judges of L columns compare with the grades of K models, on the scale of the grades.
 
-    names: The columns of the judges.
     answers, graded, judged (K,): Number of answers, of those with a grade, and of those with a score of every judge.
     alone, alone_errors (K,): Means of the grades alone, and their standard errors.
     judge, judge_errors (K,): Means of a + b J, the line through all graded answers; errors are about the judge.
@@ -224,7 +222,6 @@ class GradeFigures:
 class JudgeFigures:
     """Figures of the judges of a fit, and its estimates without them; J judges, K models.
 
-    names: The judges.
     how: The option ``judge_as``: how the verdicts are used.
     n_verdicts, n_unlabelled: Number of judged pairs, and of judged pairs without a human label.
     compared (J, 2): Number of pairs with a verdict and a human label, and of those that neither of the two called a
@@ -237,7 +234,6 @@ class JudgeFigures:
     both_orders (J, 2): Number of pairs judged in both orders, and of those with the same winner in both.
     log_loss (3,): Out-of-fold log-loss at the labelled pairs that were judged: of mu without the judge, of mu with the
         judge, and of P(label | x, verdict).
-    n_votes: Number of human votes.
     alone, alone_errors (K,): Scores and standard errors of the same fit without the judge, from human labels alone.
     errors (K,): Standard errors of the fit with the judge.
     worth: Equivalent votes: the number of further human votes that would make the fit without judge as precise as the
@@ -266,12 +262,10 @@ class JudgeFigures:
 class StyleEstimates:
     """What a result keeps of an adjustment for style.
 
-    columns: Names of the r style columns.
     deviations (r,): Root mean square of each style difference over the votes.
     estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes, with their joint
         covariance.
     log_loss, log_loss_without: Out-of-fold log-loss per vote of the preference with and without style.
-    n_votes: Number of votes.
     """
 
     columns: tuple[str, ...]
@@ -330,18 +324,13 @@ class FitState:
     A fit with first stages has ``validity`` and ``repetitions``, and one by maximum likelihood has ``likelihood``.
 
     data, dropped: Votes on the ranked items, and items that are not ranked.
-    setup: The functional, bound to graph and category weights.
     influence, covariance: Of the scores; influence values are averaged over repetitions. Where contexts are identical,
         ``influence`` may have one value for each kind of them, and ``by_context()`` returns those of all contexts.
     win_share (K,): The share of comparisons that each model wins against its opponents.
     kept: Results of the stages by name, which an update uses again.
-    validity: Signs that the intervals may not hold.
-    display_order: Whether it matters, and why; None for maximum likelihood.
     propensity_factor: As in :class:`dmlrank.fit.estimates.Diagnostics`.
-    extrapolation: Pairs that the scores use although they have no label.
     unanimous: Compared pairs whose labels all agree; None where there are no such pairs.
     style: Joint estimates of scores before and after the adjustment for style, and of the slopes.
-    grades: How judges compare with the grades of a table of scores; None without a judge.
     ignored_order: What votes say of display order; None where it matters in the fit, or the columns have none.
     """
 

@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from .._utils.tasks_and_threads import collected_warnings
 from ..data.formula.parse import parse_formula
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import ShownBattles, read_shown_battles
+from ..data.preferences import FloatArray, IntArray, ShownBattles, read_shown_battles
 from ..estimation.cross_fitting import CrossFittedMu
 from ..estimation.influence import Influence, InfluenceFunction, add_to_rows, mean_influence
 from ..estimation.voting_bounds import (
@@ -26,7 +24,7 @@ from ..estimation.voting_bounds import (
 from ..exceptions import OptionError
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
-from ..nuisance.propensity_model.estimate import PropensitiesAsVoteRates, estimate_vote_rates
+from ..nuisance.propensity import TabulatedPairPropensity, estimate_vote_rates
 from .fit_covariance import make_covariance
 from .stages import Draw, FirstStages, RepetitionSeed
 from .state import FitState, Repetition
@@ -39,15 +37,16 @@ def _all_shown(state: FitState, repetition: Repetition) -> VotingStage:
     pairs = repetition.propensity.pairs
     if pairs is None:
         raise OptionError(
-            "sensitivity needs to know how often battles get no vote. These data have no shown battles without a vote "
-            "(rows with two models and a missing winner), and the propensities are given for the labelled pairs alone; "
-            "add the shown battles without a vote, or give propensities of all pairs, or use propensity='estimate'"
+            "sensitivity needs to know how often battles get no vote, and these data have no rows with two models and "
+            "no winner; add them, give propensities of all pairs, or use propensity='estimate'"
         )
-    rates, blocks = PropensitiesAsVoteRates(pairs), state.units.blocks
-    cell_rate, annotator = np.minimum(repetition.propensity.cells, 1.0), state.units.annotator
-    fold = repetition.mu.folds.fold if isinstance(repetition.mu, CrossFittedMu) else None
-    is_shared = rates.is_shared(state.data.x, fold)
-    return VotingStage(rates, cell_rate, None, blocks.context, blocks.weight, annotator, is_shared)
+    if isinstance(pairs, TabulatedPairPropensity):
+        is_shared = len(pairs.values) == 1
+    else:
+        # Propensities are then learnt from the features of the fit, on the same folds.
+        is_shared = isinstance(repetition.mu, CrossFittedMu) and state.options.propensity_formula is None
+    cell_rate, blocks = np.minimum(repetition.propensity.cells, 1.0), state.units.blocks
+    return VotingStage(pairs, cell_rate, None, blocks.context, blocks.weight, state.units.annotator, is_shared)
 
 
 def _from_battles(state: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
@@ -128,8 +127,6 @@ class Bounds:
 class BoundEvaluation:
     """The bounds of contrasts of a fit, ready to be evaluated at any gamma.
 
-    contrasts (J, K): Linear combinations of the scores.
-    inputs: One for each repetition of the fit.
     added_covariance (2 J, 2 J): What the fit's covariance of the contrasts contains beyond the covariance of the
         influence values: variance correction and unanimous pairs. The bounds get the same addition.
     critical_of_family: Critical value of a larger family of contrasts, from which the data have chosen these; 0 for
@@ -158,8 +155,7 @@ class BoundEvaluation:
         without: InfluenceFunction = replace(state.influence.by_context(), variance_correction=None)
         gauge = state.setup.functional.gauge(state.data.n_items).basis
         estimates = state.estimator.estimates([r.one_step_result.target for r in state.repetitions])
-        with collected_warnings():
-            alone = make_covariance(without, gauge, state.units, state.options.prompts == "fixed", estimates)
+        alone = make_covariance(without, gauge, state.units, state.options.prompts == "fixed", estimates)
         added = contrasts @ (state.covariance.matrix - alone.matrix) @ contrasts.T
         return cls(state, contrasts, battles, tuple(inputs), np.tile(added, (2, 2)), critical_of_family)
 
@@ -233,8 +229,7 @@ class BoundEvaluation:
         for influences in of_gammas:
             influence, estimates = mean_influence(influences), np.stack([one.estimate for one in influences])
             gauge, added = np.empty((0, n_estimates)), self.added_covariance
-            with collected_warnings():  # The fit has already warned of few clusters.
-                covariance = make_covariance(influence, gauge, units, is_fixed, estimates, unanimous_covariance=added)
+            covariance = make_covariance(influence, gauge, units, is_fixed, estimates, unanimous_covariance=added)
             yield np.mean(estimates, axis=0), covariance
 
     def _add_second_order_bias(self, rows: FloatArray, repetition: Repetition, blocks: IntArray | slice) -> None:

@@ -70,8 +70,8 @@ def named(name: str) -> Functional:
     """
     if isinstance(name, str) and name in _SMOOTH_ALTERNATIVE:
         raise OptionError(
-            f"functional={name!r} is not differentiable at some preference probabilities, and no estimate of it is "
-            f"normally distributed there; use the smooth functional={_SMOOTH_ALTERNATIVE[name]!r}"
+            f"functional={name!r} is not differentiable everywhere; use the smooth "
+            f"functional={_SMOOTH_ALTERNATIVE[name]!r}"
         )
     check_choice(name, [*FUNCTIONALS, "mean", "PassAtK(3)", "PassHatK(3)"], "functional")
     return FUNCTIONALS[name]() if name in FUNCTIONALS else cast(Functional, of_scores(name))
@@ -101,8 +101,8 @@ def functional_from(option: object) -> Functional:
         # A result knows its functional by the name, so that no other functional may have the name of a built-in one.
         if not isinstance(option, kind_of(option.name)):
             raise OptionError(
-                f"functional is an object with the name {option.name!r}, which is that of a built-in functional; give "
-                f"its class another name, such as name = 'own_{option.name}'"
+                f"functional is an object with the name {option.name!r} of a built-in functional; give its class "
+                f"another name, such as name = 'own_{option.name}'"
             )
         return option
     if isinstance(option, str):
@@ -111,6 +111,6 @@ def functional_from(option: object) -> Functional:
         return Custom(option)
     kind = f"the class {option.__name__}" if isinstance(option, type) else f"a {type(option).__name__}"
     raise OptionTypeError(
-        f"functional is {kind}; allowed: {', '.join(map(repr, FUNCTIONALS))}, a function mu -> (n, d), or an object of "
-        f"a class in dmlrank.functionals, such as RankCentrality(walk='rate'), or of a subclass of Functional"
+        f"functional is {kind}; allowed: {', '.join(map(repr, FUNCTIONALS))}, a function mu -> (n, d), or an object "
+        f"such as RankCentrality(walk='rate')"
     )

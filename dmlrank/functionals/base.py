@@ -32,18 +32,14 @@ _CHUNK = 2_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gauge:
-    """Linear combinations of scores that are constant whatever the data say, and the reason.
-
-    The gauge of a functional fixes the level of the scores, for example by a sum of zero.
+    """Linear combinations of scores that are constant whatever the data say, such as their sum, and the reason.
 
     Parameters
     ----------
     basis : ndarray, shape (g, K)
-        Coefficients of the g combinations as orthonormal rows. There are no rows where every score is identified by
-        itself.
+        Coefficients of the g combinations as orthonormal rows; no rows where every score is identified by itself.
     reason : str
-        Sentence that explains the combinations in a summary, such as "scores sum to 0, so only differences between
-        models are identified".
+        Sentence that explains the combinations in a summary, such as "scores sum to 0".
 
     Examples
     --------
@@ -72,11 +68,6 @@ class Gauge:
         -------
         Gauge
             The gauge, whose basis spans the same combinations.
-
-        Examples
-        --------
-        >>> Gauge.spanned_by([[3.0, 4.0]], "an example").basis
-        array([[0.6, 0.8]])
         """
         rows = np.atleast_2d(np.asarray(directions, dtype=float))
         if np.linalg.matrix_rank(rows) < len(rows):
@@ -216,8 +207,8 @@ class Functional(ABC):
                 or not np.allclose(numbers, numbers.T)
             ):
                 raise OptionError(
-                    f"edge_weights={shown(self.edge_weights)} is not allowed; allowed: a symmetric matrix over the "
-                    f"items of finite numbers that are not negative"
+                    f"edge_weights={shown(self.edge_weights)} is not allowed; allowed: a symmetric matrix of numbers "
+                    f"of at least 0"
                 )
             matrix = (numbers + numbers.T) / 2
             matrix.setflags(write=False)
@@ -233,8 +224,7 @@ class Functional(ABC):
         """The category weights; an error where :meth:`bind` has not set them."""
         if self.weights is None:
             raise OptionError(
-                f"{self.name} has no category weights yet; pass weights=CategoryWeights.half(C), or call "
-                f"bind(weights=...)"
+                f"{self.name} has no category weights yet; pass weights=CategoryWeights.half(C), or call bind()"
             )
         return self.weights
 
@@ -246,21 +236,16 @@ class Functional(ABC):
         Parameters
         ----------
         weights : CategoryWeights, optional
-            Used if the functional has no category weights yet.
+            How much each category counts.
         graph : Graph, optional
-            Used if the functional has no graph yet.
+            The compared pairs.
         edge_weights : ndarray, shape (K, K), optional
-            Used if the functional has no edge weights yet.
+            Weights of the pairs; an :class:`OptionError` where the functional takes none.
 
         Returns
         -------
         Functional
             The copy.
-
-        Raises
-        ------
-        OptionError
-            If there are edge weights, and the functional takes none.
         """
         if edge_weights is not None and not self.takes_edge_weights:
             raise OptionError(f"{self.name} takes no edge weights; leave edge_weights out")
@@ -324,10 +309,8 @@ class Functional(ABC):
 
         Parameters
         ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities, see :meth:`value`.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
+        mu, delta : ndarray, shape (n, K, K, C)
+            Category probabilities, see :meth:`value`, and the direction in which they change.
 
         Returns
         -------
@@ -339,15 +322,12 @@ class Functional(ABC):
     def second_derivative(self, mu: FloatArray, delta: FloatArray, other: FloatArray) -> FloatArray:
         """Return the second derivative of the scores at ``mu``, along ``delta`` and along ``other``.
 
-        The default is zero for a functional that is linear. Elsewhere it is a central difference of
-        :meth:`derivative`.
+        The default is zero for a functional that is linear, elsewhere a central difference of :meth:`derivative`.
 
         Parameters
         ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta, other : ndarray, shape (n, K, K, C)
-            Directions in which ``mu`` changes.
+        mu, delta, other : ndarray, shape (n, K, K, C)
+            Category probabilities, see :meth:`value`, and two directions in which they change.
 
         Returns
         -------
@@ -363,17 +343,13 @@ class Functional(ABC):
 
         Parameters
         ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities, see :meth:`value`.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
+        mu, delta : ndarray, shape (n, K, K, C)
+            As for :meth:`derivative`.
 
         Returns
         -------
-        scores : ndarray, shape (n, d)
-            Scores in each context.
-        derivative : ndarray, shape (n, d)
-            Directional derivative of the scores in each context.
+        tuple of ndarray, shapes (n, d)
+            What :meth:`value` and :meth:`derivative` return.
         """
         return self.value(mu), self.derivative(mu, delta)
 
@@ -382,16 +358,12 @@ class Functional(ABC):
     ) -> FloatArray:
         """Return the derivative of a pair-local functional along directions that change one ordered pair each.
 
-        The debiased estimator needs mu at the labelled pairs only for such a functional.
-
         Parameters
         ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of r ordered pairs.
-        delta : ndarray, shape (r, C)
-            Directions: the change of the probabilities of each pair.
+        mu, delta : ndarray, shape (r, C)
+            Category probabilities of r ordered pairs, and the change of each.
         first, second : ndarray of int, shape (r,)
-            Codes of the two items of each direction's ordered pair.
+            Codes of the two items of each pair.
         n_items : int
             Number of items, K.
 
@@ -411,10 +383,8 @@ class Functional(ABC):
         ----------
         table : ndarray, shape (K, K, C)
             Category probabilities of all pairs in one context.
-        delta : ndarray, shape (r, C)
-            Directions: the change of the probabilities of each ordered pair.
-        first, second : ndarray of int, shape (r,)
-            Codes of the two items of each direction's ordered pair.
+        delta, first, second : ndarray, shapes (r, C), (r,), (r,)
+            The change of each ordered pair, and its two items.
         ordered : bool
             If false, the other order of the pair changes, too, with the wins exchanged.
 
@@ -441,11 +411,11 @@ class Functional(ABC):
         *,
         ordered: bool = True,
     ) -> FloatArray:
-        """Return the second derivative at one table along directions that change one pair each, and along another one.
+        """Return the second derivative at one table along directions that change one pair each, and another one.
 
         Parameters
         ----------
-        table, delta : ndarray
+        table, delta : ndarray, shapes (K, K, C), (r, C)
             As for :meth:`derivative_along`.
         other : ndarray, shape (K, K, C)
             The other direction, which may change all pairs.
@@ -476,11 +446,10 @@ class Functional(ABC):
         return self.pair_local or type(self).derivative_along is not Functional.derivative_along
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the variance that one label of each ordered pair contributes to the scores.
+        """Return the variance that one label of each ordered pair contributes to the scores: the trace of M J V J'.
 
-        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
-        covariance of a label with probabilities ``mu``, and M the metric. Without :meth:`label_directions` the default
-        takes a derivative for every ordered pair and each of C - 1 categories.
+        J is the Jacobian of the scores in the category probabilities of the pair, V the covariance of a label with
+        probabilities ``mu``, and M the metric.
 
         Parameters
         ----------
@@ -505,18 +474,16 @@ class Functional(ABC):
         return np.maximum(total, 0.0)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs.
+        """Return the sum of amount J V J' over contexts and ordered pairs, with J and V of :meth:`information`.
 
-        J is the Jacobian of the scores in the category probabilities of the pair at ``mu``, and V the covariance of a
-        label. With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of
-        the scores.
+        With inverse propensities as amounts, this is the contribution of the labels to the covariance of the scores.
 
         Parameters
         ----------
         mu : ndarray, shape (n, K, K, C)
             Category probabilities, see :meth:`value`.
         amount : ndarray, shape (n, K, K)
-            Factor of each context and ordered pair, for example the inverse propensity.
+            Factor of each context and ordered pair.
         labels : ndarray, shape (n, K, K, C), optional
             Category probabilities of the labels, from which V is computed; ``mu`` by default.
 
@@ -537,20 +504,12 @@ class Functional(ABC):
     ) -> FloatArray:
         """Return :meth:`accumulate` of a pair-local functional that is not linear, from r ordered pairs.
 
-        The arguments are those of :meth:`derivative_at` and :meth:`accumulate`, with a row for each pair.
-
         Parameters
         ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of the pairs, at which J is computed.
-        amount : ndarray, shape (r,)
-            Factor of each pair, for example the inverse propensity.
-        labels : ndarray, shape (r, C)
-            Category probabilities of a label of each pair, from which V is computed.
-        first, second : ndarray of int, shape (r,)
-            Codes of the two items of each ordered pair.
-        n_items : int
-            Number of items, K.
+        mu, amount, labels : ndarray, shapes (r, C), (r,), (r, C)
+            Category probabilities of the pairs, at which J is computed; factors; probabilities of a label.
+        first, second, n_items : ndarray, ndarray, int
+            As for :meth:`derivative_at`.
 
         Returns
         -------
@@ -560,12 +519,10 @@ class Functional(ABC):
         raise NotImplementedError
 
     def label_directions(self, n_items: int) -> FloatArray | None:
-        """Return the direction d in which a label of each ordered pair moves the scores.
+        """Return the direction d in which a label of each ordered pair moves the scores, so that J V J' = v d d'.
 
-        With the variance v of :meth:`label_variances`, J V J' = v d d'. The direction d does not depend on ``mu``, and
-        the scores are a constant plus the sum over ordered pairs of d times a term: the preference for the item shown
-        first, or the log-odds of this preference less those of the other item's. A linear combination c of the scores
-        therefore increases with the term of a pair if c'd is positive.
+        The variance v is that of :meth:`label_variances`. The scores are a constant plus the sum over ordered pairs of
+        d times a term: the preference for the item shown first, or its log-odds less those of the other item's.
 
         Parameters
         ----------
@@ -591,13 +548,6 @@ class Functional(ABC):
         -------
         ndarray, shape (K, K)
             The sum.
-
-        Examples
-        --------
-        >>> from dmlrank.functionals import BradleyTerry
-        >>> BradleyTerry().sum_over_pairs(np.array([[0.0, 16.0], [0.0, 0.0]]))
-        array([[ 0.25, -0.25],
-               [-0.25,  0.25]])
         """
         raise NotImplementedError
 
@@ -662,12 +612,12 @@ class Functional(ABC):
         j, k : int
             The model shown first, and the one shown second.
         labels : ndarray, shape (n, K, K, C), optional
-            Category probabilities of the labels, from which V is computed; ``mu`` by default.
+            As for :meth:`accumulate`.
 
         Returns
         -------
         ndarray, shape (n, d, d)
-            The covariances, which :meth:`information` and :meth:`accumulate` are about.
+            The covariances.
         """
         columns = []
         for category in range(mu.shape[-1] - 1):
@@ -737,8 +687,7 @@ def checked_graph(graph: Graph | None, n_items: int) -> Graph:
     if not graph.connected:
         parts = "; ".join(str(part.tolist()) for part in graph.components())
         raise GraphError(
-            f"the compared pairs do not connect the items: components {parts}; rank one component at a time, or add "
-            f"comparisons between the components"
+            f"the compared pairs do not connect the items: components {parts}; rank one component at a time"
         )
     return graph
 

@@ -30,24 +30,18 @@ class BradleyTerry(Functional):
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
+        How much each category counts for each item; None if :meth:`bind` sets them later.
     graph : Graph or None
         Pairs whose log-odds are projected. None means every pair.
     edge_weights : array, (K, K), or None
-        Symmetric, non-negative weights of the pairs. Only their ratios matter, and values off the graph are ignored.
-        None means equal weights.
+        Symmetric, non-negative weights of the pairs, of which only ratios on the graph matter; None for equal ones.
     apart : array, (K,), or None
         Items that are placed by their own pairs among the others, whose scores do not depend on them.
 
     Raises
     ------
-    OptionError
-        If the edge weights are no such matrix, if the category weights of an item are the same in every category, or
-        if scores are computed before there are category weights.
-    GraphError
-        If the graph has another number of items or does not connect the items.
-    NuisanceError
-        If a preference on an edge is 0 or 1, so that its log-odds are infinite.
+    OptionError, GraphError, NuisanceError
+        If weights are missing or wrong, the graph does not connect the items, or a preference on it is 0 or 1.
 
     References
     ----------
@@ -81,9 +75,8 @@ class BradleyTerry(Functional):
         super().__post_init__()
         if self.weights is not None and min(np.ptp(self.weights.first), np.ptp(self.weights.second)) < 1e-12:
             raise OptionError(
-                f"bt got the category weights {self.weights.first} and {self.weights.second}; allowed: weights that "
-                f"differ between categories for the first and for the second item, because bt takes the log-odds of "
-                f"the preferences for either item"
+                f"bt got the category weights {self.weights.first} and {self.weights.second}; allowed: weights of each "
+                f"item that differ between categories, because bt takes log-odds of preferences"
             )
 
     def neutral(self, n_items: int) -> float | None:
@@ -103,14 +96,12 @@ class BradleyTerry(Functional):
         return self.value_and_derivative(mu, delta)[1]
 
     def derivatives_at_tables(self, tables: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the derivatives along directions at several tables, as products of matrices.
+        """Return the derivatives along directions at several tables, (G, n, K), as products of matrices.
 
         Parameters
         ----------
-        tables : ndarray, shape (G, K, K, C)
-            The tables.
-        delta : ndarray, shape (n, K, K, C)
-            The directions.
+        tables, delta : ndarray, shapes (G, K, K, C), (n, K, K, C)
+            The tables and the directions.
 
         Returns
         -------
@@ -236,8 +227,8 @@ class BradleyTerry(Functional):
                 if preference.ndim == 3:
                     where = f"item {place[1]} (first) over item {place[2]} (second) in context {place[0]}"
                 raise NuisanceError(
-                    f"the preference of {where} is {preference[tuple(place)]:g}; allowed for bt: preferences with "
-                    f"finite log-odds, between 0 and 1; give mu a floor above 0"
+                    f"the preference of {where} is {preference[tuple(place)]:g}, whose log-odds are infinite; give mu "
+                    f"a floor above 0"
                 )
         return preferences
 

@@ -1,10 +1,4 @@
-"""Scores that are linear in mu, and linear forms of functionals.
-
-:class:`Linearised` is the linear approximation of a functional at one table of preferences, for scores of mean
-preferences. :class:`LinkedScore` is a functional as a linear map of a link of the preferences. :class:`MeanScore` is no
-functional of preferences: the mean of scores, with its name, its meaning and its limits. :class:`PassAtK` and
-:class:`PassHatK` are means of what the runs on a prompt say.
-"""
+"""Scores that are linear in mu, linear forms of functionals, and means of scores, which are none of preferences."""
 
 from __future__ import annotations
 
@@ -285,15 +279,13 @@ class LinkedScore:
         functional, weights = self.functional, self.functional.category_weights
         if functional.link is None:
             raise OptionError(
-                f"adjust= with EqualStyle was given with the functional {functional.name!r}: "
-                f"slopes on style need a functional that is linear in the preferences (borda) or in their log-odds "
-                f"(bt); use functional='borda' or 'bt'"
+                f"adjust= was given with the functional {functional.name!r}: slopes on style need one that is linear "
+                f"in preferences or log-odds; use functional='borda' or 'bt'"
             )
         if weights.total is None or abs(weights.total - 1) > 1e-12:
             raise OptionError(
-                f"adjust= with EqualStyle was given with category weights {weights.first} and {weights.second}, which "
-                f"do not sum to 1 in every category: the preference for one item would not be one minus the preference "
-                f"for the other item; use pairs=Pairs(category_weights='half')"
+                f"adjust= was given with category weights {weights.first} and {weights.second}, which do not sum to 1 "
+                f"in every category; use pairs=Pairs(category_weights='half')"
             )
 
     @property
@@ -378,9 +370,7 @@ class MeanScore(Functional):
         return Gauge(np.empty((0, n_items)), "")
 
     def value(self, mu: FloatArray) -> FloatArray:
-        raise OptionError(
-            f"functional={self.name!r} is a mean of scores, which preferences do not determine; use functional='borda'"
-        )
+        raise OptionError(f"functional={self.name!r} is a mean of scores, not of preferences; use functional='borda'")
 
 
 @dataclass(frozen=True)
@@ -429,20 +419,6 @@ class PassAtK(MeanScore):
         return f"{self.written}{self.k}"
 
     def of_runs(self, scores: DerivedPairs, leaves_out: bool) -> DerivedPairs:
-        """Return the share of subsets of k runs in which the model succeeds, for every prompt.
-
-        Parameters
-        ----------
-        scores : DerivedPairs
-            A table of scores of 0 and 1, with its runs.
-        leaves_out : bool
-            Whether a score of fewer than k runs is missing, and no error.
-
-        Returns
-        -------
-        DerivedPairs
-            The scores of prompts.
-        """
         runs = scores.values if scores.runs is None else scores.runs.value
         wrong = runs[~np.isnan(runs) & (runs != 0) & (runs != 1)]
         if len(wrong):
@@ -489,14 +465,8 @@ class PassHatK(PassAtK):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> import dmlrank as dr
-    >>> solved = [1, 0, 0, 0, 1, 1, 0, 1] * 20
-    >>> runs = pd.DataFrame({"task": np.repeat(np.arange(40), 4), "model": "a", "solved": solved})
-    >>> res = dr.dml_rank("solved ~ 1 | model", runs, context="task", functional=dr.functionals.PassHatK(2), rng=0)
-    >>> res.functional, float(res.params["a"])
-    ('pass^2', 0.25)
+    >>> PassHatK(3).name
+    'pass^3'
     """
 
     in_short = "{name}, the chance that all of {k} runs of a model solve a prompt"

@@ -100,21 +100,18 @@ class Borda(PreferenceAggregate):
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
+        How much each category counts for each item; None if :meth:`bind` sets them later.
     graph : Graph or None
         Pairs over which the functional averages. None means every pair.
     edge_weights : array, (K, K), or None
-        Symmetric, non-negative weights of the pairs. Only their ratios matter, and values off the graph are ignored.
-        None means equal weights.
+        Symmetric, non-negative weights of the pairs, of which only ratios on the graph matter; None for equal ones.
     apart : array, (K,), or None
         Items whose pairs count in their own score alone.
 
     Raises
     ------
-    OptionError
-        If the edge weights are no such matrix, or scores are computed before there are category weights.
-    GraphError
-        If the graph has another number of items or does not connect the items.
+    OptionError, GraphError
+        If edge weights or category weights are missing or wrong, or the graph does not connect the items.
 
     References
     ----------
@@ -226,7 +223,7 @@ class Dominance(PreferenceAggregate):
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
+        How much each category counts for each item; None if :meth:`bind` sets them later.
     graph : Graph or None
         Pairs of opponents. None means every pair.
     tau : float
@@ -302,7 +299,7 @@ class SoftMin(PreferenceAggregate):
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
+        How much each category counts for each item; None if :meth:`bind` sets them later.
     graph : Graph or None
         Pairs of opponents. None means every pair.
     sharpness : float
@@ -363,7 +360,6 @@ def checked_sharpness(sharpness: float, name: str, limit: str) -> float:
     number = number_in(f"{name}: sharpness", sharpness, lambda number: number > 0, "a positive number, such as 20")
     if np.isposinf(number):
         raise OptionError(
-            f"{name}(sharpness=inf) is the hard {limit}, which is not differentiable at some preference probabilities, "
-            f"and no estimate of it is normally distributed there; use a smooth one, such as {name}(sharpness=20)"
+            f"{name}(sharpness=inf) is the hard {limit}, which is not differentiable; use a finite one, such as 20"
         )
     return number

@@ -48,7 +48,7 @@ class RankCentrality(Functional):
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
+        How much each category counts for each item; None if :meth:`bind` sets them later.
     graph : Graph or None
         Pairs between which the walk can move. None means every pair.
     walk : {"transition", "rate"}
@@ -56,13 +56,9 @@ class RankCentrality(Functional):
 
     Raises
     ------
-    OptionError
-        If the walk is unknown, if there are two items and ``walk="transition"`` (both score 1/2 whatever the data
-        say), if there are edge weights, or if scores are computed before there are category weights.
-    GraphError
-        If the graph has another number of items or does not connect the items.
-    NuisanceError
-        If a symmetrised preference on an edge is not positive, so that the walk may not leave an item.
+    OptionError, GraphError, NuisanceError
+        If the walk is unknown, there are two items and ``walk="transition"`` (both score 1/2 whatever the data say),
+        the graph does not connect the items, or a preference on it is not positive.
 
     References
     ----------
@@ -198,9 +194,8 @@ class RankCentrality(Functional):
         if sides is None:
             return Gauge.spanned_by(np.ones(n_items), "scores sum to 1, so one score follows from the others")
         reason = (
-            "scores sum to 1, and the compared pairs split the items into two groups with no pair inside a group, "
-            "so that score times number of opponents has the same sum in both groups; two scores follow from the other "
-            "scores"
+            "scores sum to 1, and score times number of opponents has the same sum in both of two groups of items, "
+            "because no pair within a group is compared; two scores follow from the others"
         )
         if min(sides.sum(), (~sides).sum()) == 1:
             reason += f"; the item compared with all others always scores {1 / n_items:.3g}"
@@ -212,8 +207,7 @@ class RankCentrality(Functional):
         if n_items == 2 and self.walk == "transition":
             raise OptionError(
                 "rank_centrality gives either of two items the score 1/2, whatever the data say; use "
-                "functional='borda', 'bt' or "
-                "RankCentrality(walk='rate')"
+                "RankCentrality(walk='rate') or functional='borda'"
             )
         return graph
 
@@ -231,8 +225,7 @@ class RankCentrality(Functional):
             context, loser, winner = np.argwhere(graph.edges & ~(rates > 0))[0]
             raise NuisanceError(
                 f"in context {context}, the preference for item {winner} over item {loser} is "
-                f"{rates[context, loser, winner]:g}; allowed for rank_centrality: positive preferences for either item "
-                f"of a pair; give mu a floor above 0"
+                f"{rates[context, loser, winner]:g}; rank_centrality needs positive ones: give mu a floor above 0"
             )
         return rates, graph
 

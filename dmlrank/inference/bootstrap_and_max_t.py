@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.distributions import normal_critical
 from .._utils.tasks_and_threads import current, in_order, one_thread, threads_of_fit
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import check_choice
 from ..options import MULTIPLIERS
 from .covariance import Covariance, root_of
+from .score_limits import normal_critical
 
 # Number of draws under normality, and of the bootstrap.
 NORMAL_DRAWS = 100_000

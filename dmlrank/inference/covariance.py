@@ -11,10 +11,8 @@ import scipy
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from .._utils.distributions import WaldLaw
 from .._utils.tasks_and_threads import warn
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
+from ..data.preferences import FEW_CLUSTERS, FEW_EFFECTIVE, FloatArray, IntArray, few_prompts_advice
 from ..estimation.influence import (
     CompressedInfluence,
     Influence,
@@ -23,7 +21,7 @@ from ..estimation.influence import (
 )
 from ..estimation.joint_influence import JointInfluence
 from ..exceptions import DataError, IntervalWarning
-from .score_limits import FEW_UNITS, CombinedMeans, ContrastLaw, ContrastMatrix, Sides, Tails, WinShares
+from .score_limits import FEW_UNITS, CombinedMeans, ContrastLaw, ContrastMatrix, Sides, Tails, WaldLaw, WinShares
 
 # Fewest clusters for which bootstrap('webb') is advised: with fewer, draws of six values are too few to tell.
 FEWEST_FOR_WEBB = 5
@@ -398,10 +396,9 @@ def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[F
     if effective < FEW_EFFECTIVE and effective < _UNEVEN * n_clusters:
         for_one = " for one of the scores" * (_typical(df) + 1 >= FEW_EFFECTIVE)
         warn(
-            f"the {n_clusters:,} clusters count as {effective:.1f} of one size{for_one}, because few of them have most "
-            f"of the variance (the largest has {100 * q.max():.0f} % of that of independent votes); with fewer than "
-            f"{FEW_EFFECTIVE}, intervals and tests hold only roughly; use a column with more even clusters, if these "
-            f"still keep dependent votes together",
+            f"the {n_clusters:,} clusters count as {effective:.1f} of one size{for_one}, because few of them have "
+            f"most of the variance (the largest has {100 * q.max():.0f} % of that of independent votes); with fewer "
+            f"than {FEW_EFFECTIVE}, intervals and tests hold only roughly; use a column with more even clusters",
             kind=IntervalWarning,
         )
     return df, 1 / float(np.sqrt(np.clip(shown, _SMALLEST_REST, 1.0)))
@@ -451,10 +448,9 @@ def two_way(
     if _is_negative(basis.T @ matrix @ basis):
         matrix, n_twice = _valid_by_part(matrix, total, gauge, n_parts)
         note = (
-            "the part of the variance that comes from votes in the same cluster of both columns is counted twice: the "
-            "usual covariance for crossed clusters would give some differences a negative variance in these data, as "
-            "happens where clusters are few. On this account standard errors are too large and intervals too wide; "
-            "clusters of one column, the one whose clusters matter more, avoid it"
+            "the part of the variance that comes from votes in the same cluster of both columns is counted twice, "
+            "because some differences would have a negative variance: standard errors are too large. Clusters of one "
+            "column, the one whose clusters matter more, avoid it"
         )
         note = (
             "" if not n_twice else note if n_parts == 1 else f"for {n_twice} of {n_parts} groups or coefficients {note}"
@@ -503,8 +499,8 @@ def _count_clusters(groups: list[NDArray[np.intp]], *, of_votes: bool = False) -
     counts = tuple(len(np.unique(group)) for group in groups)
     if min(counts) < 2:
         raise DataError(
-            "the column of the clusters has one value, and clustered standard errors need at least two clusters; give "
-            "another column as groups, or leave cov_type out"
+            "the column of the clusters has one value, and standard errors need at least two clusters; give another "
+            "as groups"
         )
     if min(counts) <= FEW_CLUSTERS:
         hint = "; use columns with more clusters, if their clusters still keep dependent votes together"

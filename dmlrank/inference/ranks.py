@@ -53,9 +53,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.distributions import normal_tail
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
+from .score_limits import normal_tail
 from .simultaneous import MaxT, Separation, Simultaneous, compare_differences, law_of_differences
 
 _ALPHABET = string.ascii_lowercase + string.ascii_uppercase

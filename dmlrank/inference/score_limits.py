@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array, issparse
-from scipy.special import betainc, betaincinv
+from scipy.special import betainc, betaincinv, chdtrc, chdtri, fdtrc, fdtri, ndtr, ndtri, stdtr, stdtrit
 
-from .._utils.distributions import normal_critical, normal_tail, student_critical, student_tail
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.unanimous_pairs import RULE_OF_THREE
 from ..exceptions import DataNotStoredError
@@ -44,6 +43,46 @@ _CONTRASTS, _VALUES = 2_000, 4_000_000
 # How many deviations as large as the range of scores count with those of the sample. Twenty scores near one end of
 # their range do not show the rare one at the other end. Of differences, many fewer: the models share hard prompts.
 _PRIOR, _PRIOR_OF_PAIRS = 0.05, 5e-5
+
+
+# Tails and quantiles are those of scipy.special: to load scipy.stats takes a third of a second.
+Numbers = float | NDArray[np.float64]
+
+
+def normal_tail(z: Numbers) -> Any:
+    """Return the probability that a normal variable exceeds z."""
+    return ndtr(np.negative(z))
+
+
+def normal_critical(tail: Numbers) -> Any:
+    """Return the number that a normal variable exceeds with a probability."""
+    return -ndtri(tail)
+
+
+@dataclass(frozen=True, slots=True)
+class WaldLaw:
+    """A chi-squared law, or with ``second`` degrees of freedom that of ``scale`` times a variable of Fisher's F."""
+
+    rank: float
+    second: float = np.inf
+    scale: float = 1.0
+
+    @property
+    def is_f(self) -> bool:
+        """Whether the law is that of F."""
+        return bool(np.isfinite(self.second))
+
+    def tail(self, statistic: Numbers) -> Any:
+        """Return the probability that a variable exceeds a statistic."""
+        if self.is_f:
+            return fdtrc(self.rank, self.second, np.divide(statistic, self.scale))
+        return chdtrc(self.rank, statistic)
+
+    def critical(self, tail: Numbers) -> Any:
+        """Return the number that a variable exceeds with a probability."""
+        if self.is_f:
+            return self.scale * fdtri(self.rank, self.second, np.subtract(1, tail))
+        return chdtri(self.rank, tail)
 
 
 def _ratio(a: FloatArray, b: FloatArray, otherwise: float = 0.0) -> FloatArray:
@@ -192,15 +231,13 @@ class Tails:
         """Return the numbers that a normal variable exceeds as often as a t statistic exceeds t, (J,)."""
         if not self.few.any():
             return t
-        z = normal_critical(np.maximum(student_tail(np.abs(t) / self.scale, self.df), _TAILS[0]))
+        z = normal_critical(np.maximum(stdtr(self.df, -np.abs(t) / self.scale), _TAILS[0]))
         return np.where(self.few, np.sign(t) * z, t)
 
     def from_normal(self, z: float | FloatArray) -> FloatArray:
         """Return the numbers above zero that t statistics exceed as often as a normal variable exceeds z."""
         return (
-            np.where(self.few, self.scale * student_critical(normal_tail(z), self.df), z)
-            if self.few.any()
-            else np.asarray(z)
+            np.where(self.few, -self.scale * stdtrit(self.df, normal_tail(z)), z) if self.few.any() else np.asarray(z)
         )
 
 
@@ -376,8 +413,8 @@ class MeanScores:
         if not is_short.all():
             if self.values is None:
                 raise DataNotStoredError(
-                    "a combination of three or more means of scores needs the scores of the prompts, and this result "
-                    "was stored without them; ask for one mean or for the difference of two, or fit again"
+                    "a combination of three or more means needs the scores of the prompts, without which this result "
+                    "was stored; ask for the difference of two, or fit again"
                 )
             for rows in np.array_split(np.flatnonzero(~is_short), max(1, len(matrix) * len(self.values) // _VALUES)):
                 d = (self.values - self.estimate) @ matrix[rows].T

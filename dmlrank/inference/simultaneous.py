@@ -16,7 +16,6 @@ import scipy
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from .._utils.distributions import normal_critical, normal_tail
 from .._utils.tasks_and_threads import computing_with, one_thread
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice
@@ -38,7 +37,7 @@ from .bootstrap_and_max_t import (
 )
 from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
-from .score_limits import ContrastLaw, ContrastMatrix
+from .score_limits import ContrastLaw, ContrastMatrix, normal_critical, normal_tail
 from .wald import TWO_SIDED, Alternative
 
 # Methods for tests of differences.
@@ -225,8 +224,8 @@ class MaxT:
         """Raise where a bootstrap has nothing to say about a method."""
         if self.bootstrap is not None and method not in allowed:
             raise OptionError(
-                f"method={method!r} of a bootstrap view: the bootstrap draws the largest t statistic; use method="
-                f"{' or '.join(map(repr, allowed))}, or the result that bootstrap() was called on"
+                f"method={method!r} of a bootstrap view, which draws the largest t statistic: use "
+                f"method={' or '.join(map(repr, allowed))}, or the result that bootstrap() was called on"
             )
 
     @one_thread()
@@ -316,8 +315,8 @@ class AllLooks:
         """Return the adjustment of p-values that stands for ``method``."""
         if method == "fdr_bh":
             raise OptionError(
-                "method='fdr_bh' of a sequential view: the method of Benjamini and Hochberg controls the false "
-                "discovery rate at one look, not over all looks; use 'max-t', 'step-down' or 'none'"
+                "method='fdr_bh' of a sequential view: the method holds at one look, not at all; use 'max-t', "
+                "'step-down' or 'none'"
             )
         return {"max-t": "bonferroni", "step-down": "holm"}.get(method, method)
 

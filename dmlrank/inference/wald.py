@@ -9,14 +9,13 @@ from typing import TypeVar
 import numpy as np
 
 from .._utils.argument_checks import real_number
-from .._utils.distributions import WaldLaw, normal_critical, normal_tail
 from .._utils.tasks_and_threads import one_thread
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, shown
 from .confidence_sequence import Boundary, ConfidenceSequence
 from .covariance import Covariance
-from .score_limits import ContrastLaw, Tails
+from .score_limits import ContrastLaw, Tails, WaldLaw, normal_critical, normal_tail
 
 # scipy's names of two sides.
 _SYNONYMS = {"greater": "larger", "less": "smaller"}
@@ -114,7 +113,7 @@ def read_alternative(side: str, delta: float) -> Alternative:
     if side in ("noninferiority", "equivalence") and not margin > 0:
         raise OptionError(
             f"side={side!r} needs a margin above zero, and delta is {shown(delta)}; give the smallest difference that "
-            f"matters as delta, in the unit of the scores"
+            f"matters, in the unit of the scores"
         )
     return Alternative(side, margin)
 
@@ -262,7 +261,7 @@ def z_tests(
         if free[row] <= _FIXED_BELOW * np.linalg.norm(matrix[row]):
             constant = round(float(matrix[row] @ estimates.estimate), 12) + 0.0  # no minus zero
             raise HypothesisError(
-                f"{label!r} is the constant {constant:.4g} whatever the data say: {estimates.reason}. A test needs a "
+                f"{label!r} is the constant {constant:.4g} whatever the data say: {estimates.reason}. Test a "
                 f"combination that the functional leaves free, such as a difference"
             )
         # Where the terms of a variance cancel, the sum is a rounding error instead of zero.
@@ -270,8 +269,7 @@ def z_tests(
         terms = np.abs(matrix[row]) @ np.abs(varied) @ np.abs(matrix[row])
         if not matrix[row] @ varied @ matrix[row] > _ROUNDING * terms:
             raise HypothesisError(
-                f"{label!r} has a standard error of zero, because it does not vary in these data, and a z test divides "
-                f"by the standard error; leave it out"
+                f"{label!r} has a standard error of zero, because it does not vary in these data; leave it out"
             )
     covariance = covariance.of_combinations(matrix)
     effect, sequence = matrix @ estimates.estimate, estimates.sequence
@@ -298,31 +296,27 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis, n_units: 
     rank = int((sizes > _FIXED_BELOW * np.linalg.norm(matrix)).sum())
     if rank == 0:
         raise HypothesisError(
-            f"there is nothing to test about {about}, because the functional fixes the value whatever the data say: "
-            f"{estimates.reason}. A test needs a combination that the functional leaves free, such as a difference"
+            f"there is nothing to test about {about}, which is constant whatever the data say: {estimates.reason}. "
+            f"Test a combination that the functional leaves free, such as a difference"
         )
     fewest = min(min(covariance.n_clusters, default=np.inf), covariance.df + 1)
     if fewest <= rank:
         units = "effective clusters" if covariance.n_clusters else "prompts"
         raise HypothesisError(
-            f"{rank} restrictions cannot be tested with {fewest:.0f} {units}, because their covariance has no inverse; "
-            f"test fewer models at once, or use t_test"
+            f"{rank} restrictions cannot be tested with {fewest:.0f} {units}; test fewer models at once, or use t_test"
         )
     fixed = left_vectors[:, rank:].T
     misfit = fixed @ (matrix @ estimates.estimate - value)
     if len(misfit) and np.abs(misfit).max() > 1e-8 * max(1.0, np.abs(value).max()):
         raise HypothesisError(
-            f"the equations about {about} contradict what the functional fixes whatever the data say: "
-            f"{estimates.reason}. Change the hypothetical values, or leave one equation out"
+            f"the equations about {about} contradict what the functional fixes: {estimates.reason}. Change the "
+            f"hypothetical values, or leave one equation out"
         )
     free = left_vectors[:, :rank].T
     restrictions, values = free @ matrix, free @ value
     spectrum, axes = np.linalg.eigh(restrictions @ covariance.matrix @ restrictions.T)
     if spectrum[-1] <= 0 or spectrum[0] <= 1e-14 * spectrum[-1]:
-        raise HypothesisError(
-            f"some combination of {about} does not vary in the data, so that there is no joint test; leave one of "
-            f"them out"
-        )
+        raise HypothesisError(f"some combination of {about} does not vary in the data; leave one of them out")
     misfit, sequence = restrictions @ estimates.estimate - values, estimates.sequence
     statistic = float(misfit @ np.linalg.pinv(restrictions @ (covariance.matrix @ restrictions.T)) @ misfit)
     if n_units:
@@ -392,9 +386,8 @@ def wald_test_of_difference(
     differs = spectrum > _EQUAL_BELOW * max(float(np.linalg.eigvalsh(covariance.reduced)[-1]), 0.0)
     if not differs.any():
         raise OptionError(
-            "the restriction cannot be tested: with these pairs (two models, or a graph without cycles) the restricted "
-            "and the unrestricted scores are the same. A test needs at least three models whose compared pairs form a "
-            "cycle"
+            "the restriction cannot be tested: with these pairs the restricted and the unrestricted scores are the "
+            "same; a test needs at least three models whose compared pairs form a cycle"
         )
     directions = difference.basis @ axes[:, differs]
     variance = np.diag(spectrum[differs])

@@ -9,19 +9,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.distributions import WaldLaw, normal_tail
 from .._utils.tasks_and_threads import collected_warnings
 from ..data.arrays import name_of
+from ..data.columns import warn_of_shared_texts
 from ..data.contexts import Rows, readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
-from ..data.equal_values import warn_of_shared_texts
 from ..data.formula.parse import Formula, names_in, parse_formula
 from ..data.frames import column_names, count_copies, require_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import COUNTS, WINNERS, require_mirrored_worths
-from ..data.preferences import FloatArray, PreferenceData
+from ..data.preferences import Clusters, FloatArray, PreferenceData, cluster_columns, effective_clusters, read_clusters
 from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of_unequal_gaps
-from ..data.vote_columns import Clusters, cluster_columns, effective_clusters, read_clusters
 from ..exceptions import GraphError, OptionError
 from ..fit.compared_pairs import (
     OrderChoice,
@@ -35,11 +33,10 @@ from ..fit.judges_of_scores import grade_facts, read_judges
 from ..fit.stages import counted
 from ..fit.state import Source
 from ..functionals import CategoryWeights
-from ..inference.score_limits import fewest_units
+from ..inference.score_limits import WaldLaw, fewest_units, normal_tail
 from ..options import EqualTasks, Options
 from ..report.phrases import as_sentence, first_of
-from .advice import find_problems
-from .check import Check
+from .check import Check, find_problems
 
 # Columns with these names, as tables of logs have them, say what a prompt belongs to and why a score is missing.
 _TASK, _ERROR = "task", "error"

@@ -449,9 +449,7 @@ class BinnedPairs:
     place: NDArray[np.int32]
 
     @classmethod
-    def of(
-        cls, x: FloatArray, context: _Codes, first: _Codes, second: _Codes, n_threads: int | None = None
-    ) -> tuple[BinnedPairs, IntArray]:
+    def of(cls, x: FloatArray, context: _Codes, first: _Codes, second: _Codes) -> tuple[BinnedPairs, IntArray]:
         """Bin rows, and return the place of each binned row among the arguments, (r,).
 
         The bins of features are those of the contexts, each counted once. Each thread bins one feature at a time.
@@ -468,7 +466,7 @@ class BinnedPairs:
         number[contexts] = np.arange(len(contexts), dtype=np.int32)
         place = number[context]
         order = np.argsort(place, kind="stable")
-        threads = lightgbm_threads(current().n_jobs if n_threads is None else n_threads)
+        threads = lightgbm_threads(thread_count(len(context) * (x.shape[1] + 2), current().n_jobs))
         shared: dict[str, Parameter] = {"verbosity": -1, **threads, "feature_pre_filter": False}
         features = lgb.Dataset(
             x[contexts],
@@ -485,7 +483,7 @@ class BinnedPairs:
         )
         return cls(features.construct(), items.construct(), place[order]), order
 
-    def rows(self, rows: IntArray | None = None, n_threads: int | None = None) -> lgb.Dataset:
+    def rows(self, rows: IntArray | None, n_threads: int) -> lgb.Dataset:
         """Return a data set of some rows, or of all rows.
 
         It asks for as many threads as its booster: :func:`dmlrank._utils.tasks_and_threads.lightgbm_threads`.
@@ -508,10 +506,9 @@ class BinnedPairs:
         return gathered
 
 
-def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads: int | None = None) -> lgb.Dataset:
+def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads: int) -> lgb.Dataset:
     """Return rows of a data set, some of them several times."""
-    threads = lightgbm_threads(current().n_jobs if n_threads is None else n_threads)
-    gathered = dataset.subset([], params={**dataset.params, **threads})
+    gathered = dataset.subset([], params={**dataset.params, **lightgbm_threads(n_threads)})
     # As an array; a list of whole numbers would take nine times the memory.
     gathered.used_indices = rows.astype(np.int32)
     return gathered.construct()
@@ -553,13 +550,14 @@ class BinnedRows:
         bins: Mapping[str, Parameter] = as_settings(tune).parameters if isinstance(tune, Mapping) else {}
         if tune == "cv":
             bins = bin_parameters(p - 2, 2) if has_items else bin_parameters(p, 0)
+        n_threads = thread_count(rows.features.size, current().n_jobs)
         # Once the bins are constructed, LightGBM no longer holds the rows, which it would copy for every inner fold.
         dataset = lgb.Dataset(
             rows.features,
             rows.label,
             weight=rows.weight,
             categorical_feature=items,
-            params={"verbosity": -1, "feature_pre_filter": False, **lightgbm_threads(current().n_jobs), **bins},
+            params={"verbosity": -1, "feature_pre_filter": False, **lightgbm_threads(n_threads), **bins},
         )
         return cls(dataset.construct(), rows.label, rows.unit, p)
 
@@ -572,14 +570,16 @@ class BinnedRows:
             stacked = stack_rows(x, rows.context, rows.first, rows.second)
             return cls.of(TrainingRows(stacked, rows.label, rows.weight, rows.context), tune, has_items=True)
         binned, row_order = BinnedPairs.of(x, rows.context, rows.first, rows.second)
-        dataset, label = binned.rows(), rows.label[row_order]
+        dataset = binned.rows(None, thread_count(len(rows.label) * p, current().n_jobs))
+        label = rows.label[row_order]
         dataset.set_label(label)
         dataset.set_weight(rows.weight[row_order])
         return cls(dataset, label, rows.context[row_order], p)
 
     def only(self, selected: BoolArray) -> BinnedRows:
         """Return the rows that are selected by a mask, (r,)."""
-        subset = gather_rows(self.dataset, np.flatnonzero(selected))
+        rows = np.flatnonzero(selected)
+        subset = gather_rows(self.dataset, rows, thread_count(len(rows) * self.n_features, current().n_jobs))
         return BinnedRows(subset, self.label[selected], self.unit[selected], self.n_features)
 
 

@@ -134,11 +134,7 @@ _Trial: TypeAlias = "tuple[_Equations, AdditiveRows, FloatArray]"
 
 
 def _select(trials: Sequence[_Trial], response: int) -> tuple[float, float]:
-    """Return the ridge and the prior votes of one response with the smallest held-out loss.
-
-    Ridges are tried in decreasing order. A pair's deviation is shrunk to zero as if the pair had the number of prior
-    votes without a deviation; it is infinite for no deviations.
-    """
+    """Return the ridge and the prior votes, by which pairs' deviations are shrunk, with the smallest held-out loss."""
 
     def held_out_loss(fits: Sequence[AdditiveFit]) -> float:
         return sum(
@@ -171,12 +167,9 @@ class _Equations:
 
     The flat vector of the d coefficients holds those of every item, then those of shared and of extra columns.
 
-    y (r, R): The responses of the rows.
     columns (r, 1 + q + s + p): Columns of the design, shared and extra columns, of the rows sorted by ordered pair.
     blocks: First item, second item, first row and end of the rows of every ordered pair.
-    weight (r,), sorted_y (r, R): Weights and responses of the sorted rows.
     width: Number of columns of the design, 1 + q.
-    penalty (d,): Penalties as multiples of the ridge.
     """
 
     def __init__(self, model: AdditiveModel, rows: AdditiveRows, y: FloatArray) -> None:
@@ -296,10 +289,9 @@ _TINY = 1e-10
 class StyleRows:
     """The votes of a fit as rows, sorted by context in an order that does not depend on the order of the data's rows.
 
-    share, propensity (v,): One divided by the number of votes on the cell, and pi of the cell.
+    share (v,): One divided by the number of votes on the cell.
     style (v, r): Style differences D of the two answers.
     y (v,): Preference for the first item.
-    fold (v,): Fold of each vote's context.
     """
 
     context: IntArray
@@ -322,8 +314,6 @@ class StyleRows:
 class StyleStages:
     """The cross-fitted first stages of scores at equal style; predictions at votes are out of fold.
 
-    design (n, 1 + q): A constant and the smooth columns of every context.
-    fold (n,): Fold of every context.
     m (v,): m = E[Y | x, D], the preference for the first item given context and style, clipped at the floor.
     floor: Smallest preference; 0 for the identity link.
     link_mean: By fold, the mean of the link given context and pair.
@@ -409,10 +399,7 @@ def context_design(x_in_order: FloatArray, x: FloatArray, n_items: int) -> Float
 
 
 def style_regressors(style: FloatArray, design: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return regressors of m that change their sign with the style differences, (v, p), and their penalties, (p,).
-
-    They are curves of each style difference, and products of style differences and the context's smooth columns.
-    """
+    """Return curves of style differences and products with features, (v, p), as regressors, and penalties, (p,)."""
     both_signs = np.concatenate([style, -style])
     scale = np.sqrt(np.square(style).mean(axis=0))
     columns, penalties = [], []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..data.arrays import row_slices
-from ..data.equal_values import row_codes
+from ..data.columns import row_codes
 from ..data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 
 if TYPE_CHECKING:

@@ -33,20 +33,6 @@ from .training_rows import Folds, log_loss
 _SMALLEST = 1e-3
 
 
-class JudgeRatings(NamedTuple):
-    """The verdicts of one judge, one row for each verdict.
-
-    context, first, second (r,): Context of each verdict, and the items in the order in which the judge was shown them.
-    values (r, 5): Probabilities of the five meanings of a label, which are ``dmlrank.data.outcomes.MEANINGS``: first
-        wins, second wins, and three kinds of ties.
-    """
-
-    context: IntArray
-    first: IntArray
-    second: IntArray
-    values: FloatArray
-
-
 def _columns_by_judge(columns: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return the columns of every judge by the judge's name."""
     if len(columns) > 1 and all(category_of_column(name) for name in columns):
@@ -63,8 +49,7 @@ def _read_frame(
     """
     if not context:
         raise JudgeError(
-            "the verdicts are in a frame, but no columns identify a prompt there and in the data; pass context= with "
-            "the names of such columns, or put the verdicts into columns of the data"
+            "a frame of verdicts needs context=, columns that identify a prompt there and in the data; name some"
         )
     available = column_names(frame)
     known = (*context, formula.first, formula.second)
@@ -83,8 +68,7 @@ def _read_frame(
     row_context = np.array([context_number.get(name, -1) for name in ids], dtype=np.intp)
     if (row_context < 0).all():
         raise JudgeError(
-            f"none of the {len(rows)} verdicts is about a context of the data{beside(data.context_ids, ids)}; use the "
-            f"same identifiers in both"
+            f"none of {len(rows)} verdicts is about a context of the data{beside(data.context_ids, ids)}; use its names"
         )
     return rows, row_context, columns
 
@@ -96,8 +80,11 @@ def _from_rows(
     data: PreferenceData,
     formula: Formula,
     categories: Categories | None,
-) -> JudgeRatings:
-    """Read the verdicts of rows; rows about other models or contexts and missing verdicts are left out."""
+) -> tuple[IntArray, FloatArray]:
+    """Read the verdicts of rows; rows about other models or contexts and missing verdicts are left out.
+
+    Returned are context, first and second item as shown, (v, 3), and probabilities of the five ``MEANINGS``, (v, 5).
+    """
     items = data.items
     item_code = {name: code for code, name in enumerate(items)}
     coded = (rows.coded(name).with_plain_names()[0] for name in (formula.first, formula.second))
@@ -115,11 +102,12 @@ def _from_rows(
         )
     used = np.flatnonzero(~is_missing & is_known)
     context, first, second = context[used], first[used], second[used]
+    cells, values = np.stack([context, first, second], axis=1), np.zeros((len(used), len(MEANINGS)))
     n_wrong = int((first == second).sum())
     if n_wrong:
         raise DataError(f"{n_wrong} of {len(used)} verdicts compare a model with itself; remove these verdicts")
     if not len(used):
-        return JudgeRatings(context, first, second, np.empty((0, len(MEANINGS))))
+        return cells, values
     table = rows.table(columns, used)
     if len(columns) > 1:
         outcomes = read_probabilities(table, categories)
@@ -127,16 +115,14 @@ def _from_rows(
         labels, pairs = table[columns[0]], ComparedItems(first, second, items)
         winners, _ = CodedColumn.of(labels).with_plain_names(items)
         outcomes = read_labels(winners, pairs, labels, categories)
-    values = np.zeros((len(used), len(MEANINGS)))
     values[:, [MEANINGS.index(meaning) for meaning in outcomes.categories]] = outcomes.y
-    return JudgeRatings(context, first, second, values)
+    return cells, values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdicts:
     """The verdicts of J judges on judged cells, which are sorted by context, first item and second item.
 
-    names: Names of the judges.
     cells: The judged cells, r of them. ``y`` is the mean of the verdicts as probabilities of the human categories.
         Where display order does not matter, ``flipped`` says whether the judges were shown the pair in the other order.
     features (r, q): The verdicts as features of a learner, in the order in which the pair was shown.
@@ -185,30 +171,26 @@ def read_verdicts(
         try:
             if columns:
                 require_columns(columns, data.columns.available, "columns of the data that hold verdicts")
-                ratings = _from_rows(data.columns, data.row_context, columns, data, formula, categories)
+                cells, values = _from_rows(data.columns, data.row_context, columns, data, formula, categories)
             else:
-                ratings = _from_rows(*_read_frame(judge, data, formula, context), data, formula, categories)
+                cells, values = _from_rows(*_read_frame(judge, data, formula, context), data, formula, categories)
         except DmlrankError as error:
             raise type(error)(f"judge {name!r}: {error}") from None
-        if not len(ratings.first):
-            raise JudgeError(
-                f"judge {name!r} has no verdict on a pair of these models in a context of the data; leave it out"
-            )
-        by_judge[name] = _average_by_cell(ratings, data)
+        if not len(cells):
+            raise JudgeError(f"judge {name!r} has no verdict on these models and contexts; leave it out")
+        by_judge[name] = _average_by_cell(cells, values, data)
     verdicts = _join_judges(tuple(by_judge), list(by_judge.values()), data)
     # With m for the probabilities of a label given the verdict, S for whether a pair is labelled, and pi for the
     # probability of S, the estimate contains S/pi (m - mu) + S/pi (Y - m) = S/pi (Y - mu) for a labelled pair: m
     # cancels.
     if (verdicts.label < 0).all():
         raise JudgeError(
-            f"none of the {len(verdicts.cells)} judged pairs is among the {len(data.cells)} pairs with a human label, "
-            f"so that the data do not show how verdicts and labels are related; judge some of the labelled pairs"
-            + ("" if not data.ordered else ", in the order shown, or pass position_bias=False")
+            f"none of the {len(verdicts.cells)} judged pairs is among the {len(data.cells)} pairs with a human label; "
+            f"judge some of these" + ("" if not data.ordered else ", in the order shown, or pass position_bias=False")
         )
     if verdicts.labelled.all():
         raise JudgeError(
-            f"all {len(verdicts.cells)} judged pairs have a label, where the verdict cancels out of the estimate: "
-            f"pass verdicts on pairs without a human label as well"
+            f"all {len(verdicts.cells)} judged pairs have a label, where verdicts cancel; pass verdicts on other pairs"
         )
     return verdicts
 
@@ -217,9 +199,7 @@ class _JudgedCells(NamedTuple):
     """The verdicts of one judge, averaged by cell.
 
     cells (r, 3): Context and items of the judged cells, sorted.
-    flipped (r,): Whether the pair was shown in the other order.
     values (r, 5): Mean verdicts, in the order in which the pair was shown.
-    both_orders: Number of pairs judged in both display orders, and how many of these had the same winner in both.
     """
 
     cells: IntArray
@@ -228,23 +208,21 @@ class _JudgedCells(NamedTuple):
     both_orders: tuple[int, int]
 
 
-def _average_by_cell(ratings: JudgeRatings, data: PreferenceData) -> _JudgedCells:
+def _average_by_cell(shown: IntArray, values: FloatArray, data: PreferenceData) -> _JudgedCells:
     """Average the verdicts of one judge on the same cell."""
-    first, second = ratings.first, ratings.second
-    in_other_order, pair = first > second, np.stack([ratings.context, *np.sort([first, second], axis=0)], axis=1)
-    winner = np.sign(ratings.values[:, 0] - ratings.values[:, 1]) * np.where(in_other_order, -1, 1)
+    in_other_order, pair = shown[:, 1] > shown[:, 2], np.column_stack([shown[:, 0], np.sort(shown[:, 1:], axis=1)])
+    winner = np.sign(values[:, 0] - values[:, 1]) * np.where(in_other_order, -1, 1)
     # Of several verdicts on a pair in one order, the first one counts.
     distinct, row = np.unique(np.column_stack([pair, in_other_order]), axis=0, return_index=True)
     has_both = (distinct[1:, :3] == distinct[:-1, :3]).all(axis=1)
     both_orders = int(has_both.sum()), int((has_both & (winner[row][1:] == winner[row][:-1])).sum())
-    is_reversed = np.zeros(len(first), dtype=bool) if data.ordered else in_other_order
-    cells_as_shown = np.stack([ratings.context, first, second], axis=1)
-    cells, cell = np.unique(cells_as_shown if data.ordered else pair, axis=0, return_inverse=True)
+    is_reversed = np.zeros(len(shown), dtype=bool) if data.ordered else in_other_order
+    cells, cell = np.unique(shown if data.ordered else pair, axis=0, return_inverse=True)
     cell = cell.reshape(-1)
     n_verdicts = np.bincount(cell, minlength=len(cells))
     flipped = np.bincount(cell, weights=is_reversed, minlength=len(cells)) == n_verdicts
-    total = np.zeros((len(cells), ratings.values.shape[1]))
-    np.add.at(total, cell, exchange_wins(ratings.values, is_reversed & ~flipped[cell]))
+    total = np.zeros((len(cells), values.shape[1]))
+    np.add.at(total, cell, exchange_wins(values, is_reversed & ~flipped[cell]))
     return _JudgedCells(cells, flipped, total / n_verdicts[:, None], both_orders)
 
 
@@ -350,9 +328,7 @@ class Recalibration:
     """A multinomial regression that recalibrates probabilities by features.
 
     stretch: The log-odds of the probabilities are multiplied by one plus this number.
-    level (C,): Intercepts of the categories.
-    slope (q, C): Coefficients of the standardised features.
-    centre, scale (q,): Means and standard deviations that standardise the features.
+    slope (q, C): Coefficients of the features, standardised by ``centre`` and ``scale``, (q,).
 
     References
     ----------
@@ -409,9 +385,8 @@ class _RecalibrationLikelihood(PenalisedLikelihood[Recalibration]):
 def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -> tuple[Recalibration | None, ...]:
     """Fit one recalibration per fold on the other folds, with the ridge that has the smallest held-out log-loss.
 
-    The result is None for every fold if no ridge lowers the held-out log-loss of the base. The regression has few
-    coefficients and is fitted on predictions that are already out of fold, as in the short-stacking of Ahrens et al.
-    (2025). Therefore mu is not fitted again within the training set of each fold.
+    The result is None for every fold if no ridge lowers the held-out log-loss of the base. Predictions are out of fold
+    already (short-stacking of Ahrens et al., 2025): mu is not fitted again within the training set of each fold.
     """
     no_recalibration: tuple[Recalibration | None, ...] = (None,) * n_folds
     varying = rows.features.std(axis=0) > 1e-9 if len(rows.features) else np.zeros(0, dtype=bool)
@@ -449,8 +424,8 @@ def human_given_verdict(
 ) -> tuple[tuple[Recalibration | None, ...], FloatArray]:
     """Regress labels on out-of-fold mu, (r, C), and verdicts, all in the order that the judges were shown.
 
-    Returns the recalibration of each fold, None where the verdicts do not lower the held-out log-loss, and out-of-fold
-    m = P(Y | x, verdict) at the judged cells, (r, C), with wins of the cell's first item as the first category.
+    Returns the recalibration of each fold, None where verdicts do not help, and out-of-fold m = P(Y | x, verdict) at
+    the judged cells, (r, C), with wins of the cell's first item as the first category.
     """
     cells = verdicts.cells
     # Cells that have votes and verdicts: their places among the cells of the votes, and among the judged cells.

@@ -1,5 +1,4 @@
-from .before_data import sample_size
 from .plan import Plan
-from .rounds import mixture_propensity, repeated_propensity
+from .sizes_and_rounds import mixture_propensity, repeated_propensity, sample_size
 
 __all__ = ["Plan", "mixture_propensity", "repeated_propensity", "sample_size"]

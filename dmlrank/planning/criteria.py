@@ -1,4 +1,4 @@
-r"""The goal of a plan, a criterion, contrasts such as differences of the best models, what a fit knows; its limits.
+r"""The goal of a plan: a criterion, contrasts, what a fit knows; and what a plan is made from, read and checked.
 
 Sigma is n times the covariance of the scores, and L, (J, K), holds the coefficients of the J contrasts that the plan is
 for. The A criterion is the trace of L Sigma L', the D criterion its log determinant. The *labelling covariance* is the
@@ -24,42 +24,48 @@ labels, times the number of contexts of the plan. Given the prompts, the errors 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import number_in
+from .._utils.argument_checks import array_of_numbers, number_in, real_array, require_shape
+from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import HypothesisError, OptionError, check_choice
+from ..estimation.bt_restricted import check_restricted_categories
+from ..exceptions import HypothesisError, NuisanceError, OptionError, OptionTypeError, check_choice, listed, shown
+from ..fit.compared_pairs import category_weights_from, graph_from_array
+from ..functionals import BradleyTerry, CategoryWeights, Functional
+from ..functionals.base import edge_matrix
 from ..inference.covariance import Covariance, free_basis
 from ..report.phrases import some_of
+from .problem import Limits, RestrictedVoteProblem, Tables, VoteProblem
 
+T = TypeVar("T", bound=Hashable)
 # Coefficients of combinations of scores, (J, K), and their names.
 Targets: TypeAlias = tuple[FloatArray, tuple[str, ...]]
 # Share of the largest eigenvalue below which a direction has no variance.
 ROUNDING = 1e-12
-# With a smaller budget, what labels add to the information is lost in rounding.
-_SMALLEST_BUDGET = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Goal:
     """What a plan is for, what a fit knows of it, and how precise scores become.
 
-    criterion: "A" for the sum of the variances of the contrasts, "D" for their log determinant.
     contrasts, top, against: What the caller asks for, at most one of the three: combinations of scores, the differences
         that decide which models are the ``top`` best, or those of one model from all others. None: all scores.
     scores (K,): Those that the plan starts from, before :meth:`settled` those of the fit; None: the problem has them.
     sign: -1 where the lowest score of the fit is the best.
     plugin (K,): Plug-in estimates of the fit, where the plan is for other prompts.
-    above (K, K): Which models the fit shows to be above which others; None where it is not known. A model with too few
-        votes to be a rival counts as below all, itself included.
+    above (K, K): Which models the fit shows to be above which others; None where it is not known.
+    aside (q,): Places of the models with too few votes to be rivals; none without a fit.
     earlier (K, K): Covariance of the fit's scores, times the number of contexts of the plan, where the labels of
         the fit are used together with those of the plan.
     share: Share w of the plan's prompts among all prompts; None for a plan for the fit's own prompts.
@@ -67,8 +73,6 @@ class Goal:
     dependence (K, K): The part of ``earlier`` that comes from the dependence of labels in a cluster.
     counts (K, K): Labels of each pair so far, where pairs are weighted by the counts of all labels, and a fit of all
         labels joins them with those of the plan pair by pair; None: weights stay as they are.
-    candidate: The last model, if it has no score and another model's stands for it; empty for none.
-    remarks: Sentences of the summary on the fit and the contrasts.
     alpha, seed: Default of intervals and tests, and the seed of the draws behind critical values.
     predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
     targets: Coefficients, (J, K), and names of the contrasts, or of all scores.
@@ -83,12 +87,12 @@ class Goal:
     sign: int = 1
     plugin: FloatArray | None = None
     above: NDArray[np.bool_] | None = None
+    aside: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     earlier: FloatArray | None = None
     share: float | None = None
     fit: Covariance | None = None
     dependence: FloatArray = field(default_factory=lambda: np.zeros(()))
     counts: FloatArray | None = None
-    candidate: str = ""
     remarks: tuple[str, ...] = ()
     alpha: float = 0.05
     seed: int = 0
@@ -141,16 +145,14 @@ class Goal:
 
     def _pairs_of_top(self, count: int, names: list[str], scores: FloatArray) -> list[tuple[int, int]]:
         if not 1 <= count <= len(names):
-            raise OptionError(
-                f"top={count} has no meaning for {len(names)} models; give a number from 1 to {len(names)}"
-            )
+            raise OptionError(f"top={count} is no number of {len(names)} models; give one from 1 to {len(names)}")
         best, others = self._best_and_open(count, scores)
         if count == 1 and self.above is None:
             others = np.delete(np.arange(len(names)), best)
         if count == 1 and not len(others):
             raise OptionError(
-                f"top=1 asks who is first, and this is decided: {names[best[0]]} is above every other model (test of "
-                f"first place); plan for the differences of more models, such as top=2, or for all scores"
+                f"top=1 asks who is first, and this is decided: {names[best[0]]} is above every other model; plan for "
+                f"more models, such as top=2, or for all scores"
             )
         if count == 1:
             return [(best[0], k) for k in others]
@@ -160,10 +162,12 @@ class Goal:
     def _best_and_open(self, count: int, scores: FloatArray) -> tuple[IntArray, IntArray]:
         """Return the models with the best scores, and the others that may be among the best."""
         order = np.argsort(-self.sign * scores, kind="stable")
-        if self.above is not None:
-            order = order[np.argsort(self.aside[order], kind="stable")]
+        order = order[np.argsort(np.isin(order, self.aside), kind="stable")]
         best, others = order[:count], order[count:]
-        return best, others[:0] if self.above is None else others[self.above[:, others].sum(axis=0) < count]
+        if self.above is None:
+            return best, others[:0]
+        others = others[~np.isin(others, self.aside)]
+        return best, others[self.above[:, others].sum(axis=0) < count]
 
     def remark(self, names: list[str], scores: FloatArray) -> str:
         """Return the sentence of a summary on which models are the best, where the contrasts are about them."""
@@ -171,12 +175,10 @@ class Goal:
             return ""
         best, others = ([names[j] for j in part] for part in self._best_and_open(self.top, scores))
         which, few = "highest" if self.sign > 0 else "lowest", ""
-        if aside := [names[j] for j in np.flatnonzero(self.aside)]:
+        if aside := [names[j] for j in self.aside]:
             few = f" Next to no votes are planned for {some_of(aside)}: too few so far; contrasts= can name them."
         if self.top == 1 and self.above is None:
-            return (
-                f"The contrasts are the differences of {best[0]}, which has the {which} score, from all other models."
-            )
+            return f"The contrasts are the differences of {best[0]}, which has the {which} score, from all others."
         if self.top == 1:
             return (
                 f"First place is not decided: {best[0]} has the {which} score, and the plan is for its differences "
@@ -190,11 +192,6 @@ class Goal:
             f"It is not decided which {self.top} models are the best: besides {some_of(best)}, which have the {which} "
             f"scores, {some_of(others)} may be among them. The contrasts include the differences that decide it."
         )
-
-    @property
-    def aside(self) -> NDArray[np.bool_]:
-        """Whether a model has too few votes to be a rival, (K,)."""
-        return np.zeros(self.scores.shape, dtype=bool) if self.above is None else np.diagonal(self.above)
 
     @property
     def merit(self) -> FloatArray:
@@ -255,24 +252,6 @@ class Goal:
         return of_eigenvalues(symmetric(earlier - self.dependence - between), partial(np.maximum, 0.0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Limits:
-    """The limits of a plan, as the caller gives them: what it may cost, and how propensities may differ."""
-
-    budget: float
-    costs: ArrayLike = 1.0
-    min_propensity: float | None = None
-    one_pair: bool = False
-    explore: float = 0.0
-
-    def __post_init__(self) -> None:
-        number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
-        allowed = f"it must be a number of labels or runs, of at least {_SMALLEST_BUDGET:g}"
-        number_in("budget", self.budget, lambda x: _SMALLEST_BUDGET <= x < np.inf, allowed)
-        if (least := self.min_propensity) is not None:
-            number_in("min_propensity", least, lambda x: 0 < x <= 1, "it must be a number above 0 and at most 1")
-
-
 def criterion_rows(kind: str, targets: Targets, gauge: FloatArray) -> FloatArray:
     """Return L, the coefficients of the combinations of scores whose covariance the criterion is about, (J, K).
 
@@ -287,8 +266,7 @@ def criterion_rows(kind: str, targets: Targets, gauge: FloatArray) -> FloatArray
     constant = np.linalg.norm(free_rows, axis=1) <= 1e-9 * np.linalg.norm(rows, axis=1)
     if constant.any():
         raise HypothesisError(
-            f"contrast {labels[int(np.argmax(constant))]!r} has a value that the functional fixes, which no label can "
-            f"change; leave it out"
+            f"contrast {labels[int(np.argmax(constant))]!r} has a value that the functional fixes; leave it out"
         )
     if kind == "A":
         return rows
@@ -312,3 +290,154 @@ def symmetric(matrix: FloatArray) -> FloatArray:
 def _inverse(matrix: FloatArray) -> FloatArray:
     """Return the generalised inverse of a covariance, (K, K), zero where the covariance has no variance."""
     return np.asarray(np.linalg.pinv(matrix, rcond=ROUNDING, hermitian=True), dtype=np.float64)
+
+
+# --- what a plan is made from, read and checked before anything is computed -------------------------------------------
+
+
+def vote_problem(
+    functional: Functional,
+    mu: Tables,
+    row: IntArray,
+    limits: Limits,
+    *,
+    is_restricted: bool,
+    ordered: bool,
+    weights: ArrayLike | None,
+    **further: Any,
+) -> VoteProblem:
+    """Return the problem of labels of the pairs that a functional uses: those of its graph with a positive edge weight.
+
+    Shapes: mu (g, K, K, C), row (n,), the table of each context; weights (n,). ``further`` are fields of the problem.
+    """
+    n_items, n_contexts = mu.shape[1], len(row)
+    edges = edge_matrix(functional.graph, functional.edge_weights, n_items) > 0
+    first, second = np.nonzero(edges if ordered else np.triu(edges))
+    if is_restricted and (not isinstance(functional, BradleyTerry) or functional.weights is None):
+        raise OptionError(f"estimator='bt_restricted' needs functional='bt', not {functional.name!r}; change one")
+    if is_restricted and functional.weights is not None:
+        check_restricted_categories(functional.weights, ("first", "second", "ties")[: mu.shape[3]])
+    return (RestrictedVoteProblem if is_restricted else VoteProblem)(
+        functional=functional,
+        mu=mu,
+        row=row,
+        cost=_read_costs(limits.costs, first, second, (n_contexts, n_items, n_items), ordered),
+        context_weight=read_context_weights(weights, n_contexts),
+        one_pair=bool(limits.one_pair),
+        first=first,
+        second=second,
+        ordered=ordered,
+        **further,
+    ).by_row()
+
+
+def check_positive(value: object, option: str) -> float:
+    """Return an option that must be positive and finite as a float."""
+    return number_in(option, value, lambda x: 0 < x < np.inf, "it must be a positive number")
+
+
+def mu_array(mu: object) -> FloatArray:
+    """Return probabilities as an array, (n, K, K, C), with zeros for a model and itself.
+
+    An array of floats that has these zeros already is returned as it is, without a copy.
+    """
+    table = array_of_numbers(mu, 4)
+    if table is None or table.shape[1] != table.shape[2] or min(table.shape[1:]) < 2 or not len(table):
+        raise NuisanceError(
+            f"mu is a {type(mu).__name__} with the shape {np.shape(cast(Any, mu))}; give probabilities (contexts, "
+            f"models, models, categories) of at least one context, two models and two categories"
+        )
+    items = np.arange(table.shape[1])
+    if (table[:, items, items] != 0).any():
+        table = table.copy()
+        table[:, items, items] = 0
+    return table
+
+
+def _read_costs(
+    costs: ArrayLike, first: IntArray, second: IntArray, shape: tuple[int, int, int], ordered: bool
+) -> FloatArray:
+    """Return the cost of a label by context, (n or 1, m or 1), from one number, (n,), (K, K) or (n, K, K)."""
+    array = array_of_costs(costs, {shape[:1]: "context", shape[1:]: "pair", shape: "context and pair"})
+    if array.ndim < 2:
+        cost = array.reshape(-1, 1)
+    else:
+        table = array.reshape(-1, *shape[1:])
+        cost = table[:, first, second]
+        if not ordered and not np.allclose(cost, table[:, second, first]):
+            raise OptionError("costs of a pair differ by order; make them symmetric, or use position_bias=True")
+    return positive_costs(cost)
+
+
+def positive_costs(cost: FloatArray) -> FloatArray:
+    """Return costs of cells that are positive numbers."""
+    wrong = ~(np.isfinite(cost) & (cost > 0))
+    if wrong.any():
+        found = f"costs has the value {cost[wrong][0]} ({int(wrong.sum())} such values)"
+        raise OptionError(f"{found}; every cost must be a positive number")
+    return cost
+
+
+def array_of_costs(costs: ArrayLike, allowed: Mapping[tuple[int, ...], str]) -> FloatArray:
+    """Return costs as an array: one number, or of one of the shapes that are allowed, each with what has a cost."""
+    shapes = ", ".join(["one number", *(f"a number per {what} {shape}" for shape, what in allowed.items())])
+    array = real_array(costs, "costs", shapes)
+    if array.ndim and array.shape not in allowed:
+        raise OptionTypeError(f"costs has shape {array.shape}; allowed are {shapes}")
+    return array
+
+
+def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArray:
+    """Return weights of contexts in the target population, scaled to mean one: (n,), or (1,) where all are equal."""
+    if weights is None:
+        return np.ones(1)
+    numbers = real_array(weights, "weights", "one number per context")
+    require_shape(numbers, (n_contexts,), "weights", "one number per context", OptionTypeError)
+    if not (np.isfinite(numbers).all() and (numbers >= 0).all() and numbers.any()):
+        raise OptionError("weights must be finite numbers of at least 0, not all of them 0")
+    return numbers / numbers.mean()
+
+
+def read_category_weights(
+    weights: str | CategoryWeights | Sequence[Sequence[float]], n_categories: int
+) -> CategoryWeights:
+    """Return weights of the categories of mu: "half", "paper", or the caller's own."""
+    if isinstance(weights, str):
+        check_choice(weights, ("half", "paper"), "category_weights")
+        return CategoryWeights.half(n_categories) if weights == "half" else CategoryWeights.paper(n_categories)
+    return category_weights_from(weights, n_categories)
+
+
+def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:
+    """Return the graph of compared pairs; None and "complete" stand for every pair."""
+    if graph is None or (isinstance(graph, str) and graph == "complete"):
+        return Graph.all_pairs(n_items)
+    edges = graph.edges if isinstance(graph, Graph) else np.asarray(graph)
+    return graph_from_array(edges, n_items, option="graph", words="'complete', a Graph")
+
+
+def read_names(names: Sequence[T] | None, size: int, option: str, default: Sequence[T]) -> list[T]:
+    """Return names as a list, and check that there is one for each model or context and none twice."""
+    if names is None:
+        return list(default)
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise OptionTypeError(f"{option}={shown(names)} is a {type(names).__name__}; give a list of names")
+    name_list = list(names)
+    if not all(isinstance(name, Hashable) for name in name_list):
+        raise OptionTypeError(f"{option} has an entry that is a list or a mapping; give texts, numbers or tuples")
+    if len(name_list) != size:
+        raise OptionError(f"{option} has {len(name_list)} names, but mu has {size} {option}; give one name for each")
+    repeated = [name for name, count in Counter(name_list).items() if count > 1]
+    if repeated:
+        raise OptionError(f"{option} has repeated names, such as {listed(repeated, 3)}; every name must be different")
+    return name_list
+
+
+def rows_of_samples(
+    identifiers: Iterable[object], columns: Sequence[str], carried: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return further columns of samples, (n, c), with the identifiers of contexts as index, named by ``columns``."""
+    index = pd.Index(list(identifiers), name=columns[0], tupleize_cols=False)
+    if len(columns) > 1:
+        index = pd.MultiIndex.from_tuples(index, names=list(columns))
+    return pd.DataFrame(index=index) if carried is None else carried.set_axis(index)

@@ -22,17 +22,10 @@ from ..functionals import Borda, CategoryWeights, Functional
 from ..functionals.linear_scores import MeanScore
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
-from .criteria import Goal, Limits
+from .criteria import Goal, mu_array, read_category_weights, read_graph, read_names, rows_of_samples, vote_problem
 from .from_fit import design_table
 from .plan import Plan, specify
-from .plan_options import (
-    mu_array,
-    read_category_weights,
-    read_graph,
-    read_names,
-    rows_of_samples,
-    vote_problem,
-)
+from .problem import Limits
 
 # The options of a plan of labels alone.
 _OF_VOTES = ("estimator", "position_bias", "category_weights", "graph", "edge_weights", "weights", "floor")
@@ -68,9 +61,8 @@ def design(
 ) -> Plan:
     """Choose which pairs to label on which prompts, so that a budget leads to the most precise scores.
 
-    Labels of one prompt are assumed to be independent given x, the features of the prompt. Where one annotator labels
-    several pairs of a prompt, or x leaves out features on which the labels depend, standard errors may be larger than
-    predicted.
+    Labels of one prompt are assumed to be independent given its features x; where they are not, as where one annotator
+    labels several pairs of it, standard errors may be larger than predicted.
 
     The covariance of the debiased estimator is known before there is any label, for any propensities pi of labelling a
     pair: n Cov = Cov F(mu(X)) + E sum_jk M_jk / pi_jk. Here F is the functional, which turns the probabilities mu(X) of
@@ -148,14 +140,6 @@ def design(
     Plan
         The optimal propensities, their cost and the precision that they lead to.
 
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If an option cannot be used. Where ``min_propensity`` on every pair costs more than the budget, the message says
-        the smallest budget that is enough.
-    NuisanceError
-        If ``mu`` does not hold probabilities.
-
     References
     ----------
     Frauen et al., arXiv 2601.21816, [P thrm:allocation], [P thrm:allocation_D], [P thm:allocation_onehot0].
@@ -180,8 +164,7 @@ def design(
         ]
         if given or functional not in ("borda", MeanScore.name):
             raise OptionError(
-                f"{', '.join(given) or 'functional='} belongs to a plan of labels, and a frame of scores leads to "
-                f"a plan of runs: leave it out"
+                f"{', '.join(given) or 'functional='} belongs to a plan of labels, not of runs; leave it out"
             )
         with one_thread(), computing_with(n_jobs, progress):
             return design_table(mu, goal, limits, prompts, candidate)
@@ -216,7 +199,7 @@ def design(
         table,
         np.arange(n_contexts),
         limits,
-        estimator=estimator,
+        is_restricted=estimator == "bt_restricted",
         ordered=position_bias,
         weights=align_by_index(weights, rows.index, name="weights", of="the contexts"),
         floor=floor,

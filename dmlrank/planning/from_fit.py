@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -14,57 +13,43 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.tasks_and_threads import collected_warnings, warn
+from .._utils.tasks_and_threads import warn
 from ..data.arrays import row_slices
 from ..data.formula.features import caller_environment, new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.graph import Graph
 from ..data.pairs_from_scores import read_scores
-from ..data.preferences import FloatArray, IntArray
-from ..data.read_votes import with_columns
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS, FloatArray, IntArray
 from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
-from ..fit.compared_pairs import finite_table
 from ..fit.estimates import Estimates, collect
 from ..fit.estimators import MEANS, options_for
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.method import run
 from ..fit.state import FitState, Source
 from ..functionals import BradleyTerry, Functional
-from ..functionals.linear_scores import Linearised
 from ..inference.covariance import robust
 from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..options import Options
 from ..report.phrases import AS_MET, counted, some_of
 from .cells import Computed, Rows
-from .criteria import Goal, Limits, of_eigenvalues
+from .criteria import Goal, of_eigenvalues, rows_of_samples, vote_problem
 from .plan import Plan, specify
-from .plan_options import rows_of_samples, vote_problem
-from .problem import Tables, VoteProblem
+from .precision import labels_before
+from .problem import Limits, Tables, VoteProblem
 from .score_plan import ScoreProblem, score_problem
-from .weights_by_counts import labels_before
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
 STORED_NUMBERS = 50_000_000
-# Number of labels of a pair whose floor changes no probability that a learner predicts.
-_MANY_LABELS = 1_000_000
-# Names of columns that identify a prompt or a row.
-_IDENTIFIER = re.compile(
-    r"(?:(?:question|prompt|battle|conversation|sample|item|row|task)[ _]?)?(?:id|uid|uuid)", re.IGNORECASE
-)
 # Smallest propensity of a plan of grades, as a share of the mean, and the least gain for which it prefers prompts.
 _LEAST_GRADED, _LEAST_GAIN = 0.25, 0.05
-_OF_ARENA = (
-    "Votes count as in an arena, and the plan is for the leader against its rivals; contrasts= asks for other "
-    "differences, or for all scores (a list of the models)."
-)
+_OF_ARENA = "Votes count as in an arena, and the plan is for the leader against its rivals; contrasts= asks for others."
 _UNMET = (
-    "No votes compare {pairs}: labels of a pair without votes are planned with the learner's prediction from votes on "
-    "other pairs, which no vote has checked; plan again after the first of them."
+    "No votes compare {pairs}: labels of a pair without votes are planned with the learner's prediction from others, "
+    "which no vote has checked; plan again after the first of them."
 )
 # Weight of such a pair, as a share of that of a vote.
 _NEXT_TO_NOTHING = 1e-6
@@ -83,8 +68,7 @@ def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, prompts: str, 
     n_missing = int(table.isna().to_numpy().sum())
     if n_missing:
         raise DataError(
-            f"{n_missing:,} of {table.size:,} scores of the table are missing; leave out prompts or models, such as "
-            f"with table.dropna()"
+            f"{n_missing:,} of {table.size:,} scores of the table are missing; leave out prompts or models (dropna)"
         )
     n, names = table.shape[0], [str(name) for name in table.columns]
     rows = {prompt: np.repeat(table.index, len(names)), "model": np.tile(names, n), "score": table.to_numpy().ravel()}
@@ -108,11 +92,14 @@ def design_fit(
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
     is_arena = goal.of_all_scores and goal.criterion == "A" and _is_arena(steps)
     goal = replace(goal, top=1) if is_arena else goal
+    above = _above(estimates, goal.top, from_scratch)
+    apart = () if above is None else estimates.description.models_apart
     goal = replace(
         goal,
         scores=estimates.estimate,
         sign=estimates.sign,
-        above=_above(estimates, goal.top, from_scratch),
+        above=above,
+        aside=np.flatnonzero(np.isin(estimates.names, apart)),
         fit=estimates.covariance,
         alpha=estimates.alpha,
         seed=estimates.description.seed,
@@ -121,8 +108,7 @@ def design_fit(
         if newdata is not None:
             raise OptionError(
                 "newdata= is for votes; a plan for scores is for the prompts of the fit, or with from_scratch=True for "
-                "as many of the same kind, whose identifiers then take the places of those in the sample. For further "
-                "prompts, run all models on them and fit the rows of all prompts"
+                "as many of the same kind. For others, run all models on them and fit the rows of all prompts"
             )
         of_scores, goal = score_problem(estimates, steps, goal, limits, candidate, from_scratch)
         return specify(of_scores, goal, limits) if steps.grades is None else _plan_of_grades(of_scores, goal, limits)
@@ -134,15 +120,15 @@ def design_fit(
         )
     if estimates.extrapolation:
         warn(
-            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared: the plan depends on extrapolated "
-            f"probabilities, and its predicted standard errors do not take account of the fit's labels"
+            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared: the plan rests on extrapolated "
+            f"probabilities, and leaves out the fit's labels"
         )
     if is_arena and goal.above is not None:
-        leader = int(np.argmax(np.where(goal.aside, -np.inf, estimates.merit)))
-        rivals = [name for name, is_aside in zip(estimates.models, goal.aside, strict=True) if not is_aside]
-        rivals.remove(best := estimates.models[leader])
-        if goal.above[leader].sum() == len(estimates.models) - 1:
-            goal = replace(goal, top=None, contrasts=[(best, name) for name in rivals])
+        placed = np.setdiff1d(np.arange(len(estimates.models)), goal.aside)
+        leader = placed[np.argmax(estimates.merit[placed])]
+        rivals = placed[placed != leader]
+        if goal.above[leader, rivals].all():
+            goal = replace(goal, top=None, contrasts=[(estimates.models[leader], estimates.models[j]) for j in rivals])
     functional, unmet = _with_pairs_asked(steps, goal, estimates)
     problem = _problem_of_fit(steps, functional, estimates.scale.factor, newdata, limits)
     if newdata is not None:
@@ -233,13 +219,17 @@ def _problem_of_fit(
         tables = stored
     formula = parse_formula(steps.source.formula)
     if steps.first.mean is not None:
-        functional = steps.first.mean.score if newdata is None else _linearised_at(steps, tables, row)
+        if newdata is not None:
+            raise OptionError(
+                "newdata= has no meaning for average='preferences'; leave it out, or plan with update(average='scores')"
+            )
+        functional = steps.first.mean.score
     return vote_problem(
         functional,
         tables,
         row,
         limits,
-        estimator=steps.estimator.plan_estimator,
+        is_restricted=steps.estimator.needs_all_propensities,
         ordered=data.ordered,
         weights=weights,
         floor=float(steps.repetitions[0].floor),
@@ -256,9 +246,7 @@ def dependence_in_clusters(estimates: Estimates, steps: FitState) -> FloatArray:
     units, gauge = steps.units, steps.setup.functional.gauge(len(estimates.models)).basis
     if units.clusters is None:
         return np.zeros_like(estimates.covariance.matrix)
-    with collected_warnings():
-        # The fit has warned of few clusters already.
-        clustered = clustered_covariance(steps.influence, gauge, units.clusters, units.annotator)
+    clustered = clustered_covariance(steps.influence, gauge, units.clusters, units.annotator)
     added = (clustered.matrix - robust(steps.influence, gauge).matrix) * estimates.scale.factor**2
     return of_eigenvalues(added, partial(np.maximum, 0.0))
 
@@ -268,16 +256,11 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
     is_bt = isinstance(steps.setup.functional, BradleyTerry) and steps.first.mean is None
     n_doubts = len(estimates.diagnostics.doubts)
     if n_doubts and estimates.has_intervals:
-        yield (
-            f"The fit's intervals may not hold for these data ({counted(n_doubts, 'warning')} of the fit), and what "
-            f"this plan predicts may not hold either."
-        )
+        warned = counted(n_doubts, "warning")
+        yield f"The fit's intervals may not hold for these data ({warned} of the fit), nor may this plan."
     n = steps.data.n_contexts
     if has_votes and n <= FEW_CLUSTERS and steps.options.prompts == "random":
-        yield (
-            f"The plan is for further labels on the same {n} prompts, which say little about others; prefer new ones "
-            f"(newdata=)."
-        )
+        yield f"The plan is for further labels on the same {n} prompts, which say little about others."
     if has_votes:
         yield (
             "The prompts have votes already, and labels of the same prompt are taken as independent given its "
@@ -285,20 +268,17 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
         )
     if is_bt and steps.setup.weighting == "equal" and not goal.of_all_scores:
         yield (
-            "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
-            f"with pairs=Pairs(edge_weights='counts') needs fewer labels for a few differences, but asks {AS_MET}."
+            "Pairs have equal weights, so that a difference rests on labels of all pairs of both models; a fit with "
+            f"pairs=Pairs(edge_weights='counts') needs fewer labels for a few differences, but asks {AS_MET}."
         )
     if estimates.diagnostics.second_order_treatment != "left in":
         name, _, own_error = estimates.diagnostics.largest_second_order
         yield (
-            f"A later fit removes the second-order bias of curved scores, too, and reports larger standard errors: the "
-            f"plan leaves out the error of this bias (in this fit {own_error:.2f} standard errors for {name})."
+            f"Standard errors of a later fit are larger: the plan leaves out the error of the second-order bias that "
+            f"is removed (in this fit {own_error:.2f} standard errors for {name})."
         )
     if weights_held:
-        yield (
-            "Weights of pairs are held at the present counts of labels. A later fit with "
-            "pairs=Pairs(edge_weights='counts') counts the new labels, too, and has other scores."
-        )
+        yield "Weights of pairs are held at the present counts of labels; a later fit counts the new ones, too."
 
 
 def _above(estimates: Estimates, top: int | None, from_scratch: bool) -> NDArray[np.bool_] | None:
@@ -312,22 +292,11 @@ def _above(estimates: Estimates, top: int | None, from_scratch: bool) -> NDArray
     separation = separate(estimates.estimate, simultaneous, estimates.alpha, estimates.sign)
     few = np.isin(estimates.models, estimates.description.models_apart)
     first = first_place(estimates.estimate, simultaneous, separation, estimates.sign, few)
-    above = separation.above | few
-    if top == 1 and first is not None:
-        above = np.zeros_like(above) | few
-        above[first.leader, first.others] = first.p <= first.alpha
+    if top != 1 or first is None:
+        return separation.above
+    above = np.zeros_like(separation.above)
+    above[first.leader, first.others] = first.p <= first.alpha
     return above
-
-
-def _linearised_at(steps: FitState, tables: Tables, row: IntArray) -> Linearised:
-    """Return the functional of mean preferences, linearised at the mean over new prompts, (n,)."""
-    share, total = np.bincount(row, minlength=len(tables)) / len(row), np.zeros(tables.shape[1:])
-    for part in row_slices(len(tables), total.size, _CHUNK_NUMBERS):
-        total += np.tensordot(share[part], tables[part], 1)
-    # Predicted probabilities are finite; the floor for many labels only keeps log-odds from overflowing.
-    many_labels = np.full(total.shape[:2], _MANY_LABELS)
-    finite = finite_table(total, many_labels, steps.setup, steps.options.learning.floor)
-    return Linearised.at(steps.setup.functional, finite.table)
 
 
 def _own_prompts(steps: FitState) -> Prompts:
@@ -347,15 +316,7 @@ def _own_prompts(steps: FitState) -> Prompts:
         contexts = row = np.arange(data.n_contexts)
     shape = (data.n_items, data.n_items, data.n_categories)
     tables = Computed((len(contexts), *shape), partial(_out_of_fold, sources, contexts, data.n_contexts, shape))
-    columns, carried = steps.options.context or ("context",), None
-    if not steps.options.context and (found := _identifiers(data.columns.available)):
-        carried = with_columns(data, steps.source.data, found).context_table(found)
-    return tables, row.reshape(-1), rows_of_samples(data.context_ids, columns, carried)
-
-
-def _identifiers(columns: Sequence[str]) -> list[str]:
-    """Return the columns that by their names identify rows, at most one."""
-    return [name for name in columns if _IDENTIFIER.fullmatch(name)][:1]
+    return tables, row.reshape(-1), rows_of_samples(data.context_ids, steps.options.context or ("context",))
 
 
 def _out_of_fold(
@@ -395,9 +356,7 @@ def _new_prompts(steps: FitState, newdata: object) -> Prompts:
     sources = [repetition.mu for repetition in steps.repetitions]
     shape = (len(first_context), data.n_items, data.n_items, data.n_categories)
     tables = Computed(shape, partial(_at_features, sources, x[first_context]))
-    found = _identifiers(columns)
-    carried = None if id_columns or not found else take_columns(newdata, found).reset_index(drop=True)
-    return tables, row, rows_of_samples(values, id_columns or ("row",), carried)
+    return tables, row, rows_of_samples(values, id_columns or ("row",))
 
 
 def _at_features(sources: Sequence[MuSource], x: FloatArray, rows: Rows) -> FloatArray:

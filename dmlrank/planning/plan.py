@@ -3,13 +3,12 @@
 1. *The problem*, what a label or a run adds to the precision of scores and what it costs: a ``VoteProblem`` from
    probabilities (:mod:`~dmlrank.planning.design`) or from a fit (:mod:`~dmlrank.planning.from_fit`), a ``ScoreProblem``
    from a fit of scores (:mod:`~dmlrank.planning.score_plan`), also of a table of scores.
-2. *The goal*, a criterion for contrasts (:mod:`~dmlrank.planning.criteria`) with what a fit knows, and *the limits*:
-   budget, costs, smallest propensities (also there; :mod:`~dmlrank.planning.plan_options` checks what is given).
+2. *The goal*, a criterion for contrasts with what a fit knows (:mod:`~dmlrank.planning.criteria`, where options are
+   read), and *the limits*: budget, costs, smallest propensities (:mod:`~dmlrank.planning.problem`).
 3. :func:`specify` makes the plan. One pass over the problem gives the scores and their covariance between prompts; the
    goal gets its coefficients, and says how precise scores become. Where the fit weights pairs by counts, weights are
-   searched for (:mod:`~dmlrank.planning.weights_by_counts`).
-4. *The search* (:mod:`~dmlrank.planning.search`): steps, each of which is an allocation of the budget
-   (:mod:`~dmlrank.planning.allocation`).
+   searched for.
+4. *The search* (:mod:`~dmlrank.planning.allocation`): steps, each of which is an allocation of the budget.
 5. *The solution* (:mod:`~dmlrank.planning.precision`) says how precise scores become; the plan shows it, a summary
    (:mod:`~dmlrank.planning.plan_summary`), samples.
 """
@@ -35,16 +34,22 @@ from ..data.preferences import FloatArray
 from ..exceptions import DataNotStoredError, NuisanceError, OptionError
 from ..inference.ranks import power_of, smallest_gap
 from ..nuisance.outcome_model.user_learners import check_mu
-from ..tables.display_text import safe_csv
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import Summarised, Summary, safe_csv
 from .allocation import allocate, propensities_at_multiplier
 from .cells import Computed, Rows, at_rows, propensity_table
-from .criteria import Goal, Limits
-from .plan_options import check_positive, mu_array
+from .criteria import Goal, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
-from .precision import Solution, cheapest, covariance_of, errors_and_widths, pair_test, precision_of, solve
-from .problem import Problem, VoteProblem
-from .weights_by_counts import weighted_by_counts
+from .precision import (
+    Solution,
+    cheapest,
+    covariance_of,
+    errors_and_widths,
+    pair_test,
+    precision_of,
+    solve,
+    weighted_by_counts,
+)
+from .problem import Limits, Problem, VoteProblem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -196,7 +201,7 @@ class Plan(Solution, Summarised):
         difference: float | None = None,
         method: str = "max-t",
     ) -> float:
-        """Return the power to show that two models differ.
+        """Return the power to show that two models differ, the probability that the test rejects equality.
 
         Parameters
         ----------
@@ -216,7 +221,7 @@ class Plan(Solution, Summarised):
         Returns
         -------
         float
-            Probability that the test rejects equality, from 0 to 1.
+            From 0 to 1.
 
         Examples
         --------
@@ -236,14 +241,10 @@ class Plan(Solution, Summarised):
 
         Parameters
         ----------
-        first, second : str
-            The two models.
+        first, second, alpha, method
+            As for :meth:`power`.
         power : float
             Between ``alpha`` and 1.
-        alpha : float, optional
-            As for :meth:`power`.
-        method : {"max-t", "bonferroni", "none"}
-            As for :meth:`power`.
 
         Returns
         -------
@@ -265,25 +266,20 @@ class Plan(Solution, Summarised):
     def for_width(self, width: float, alpha: float | None = None, method: str = "max-t") -> Plan:
         """Return the plan with the smallest budget whose widest interval is no wider than ``width``.
 
+        Raised is an :class:`OptionError` if no budget reaches the width, or the labels of the fit reach it already.
+
         Parameters
         ----------
         width : float
             Full width, from the lower to the upper limit, of the widest interval of the scores, or of the contrasts
             where the plan is for contrasts.
-        alpha : float, optional
-            As for :meth:`predicted`.
-        method : {"max-t", "bonferroni", "none"}
+        alpha, method
             As for :meth:`predicted`.
 
         Returns
         -------
         Plan
             The plan with this budget.
-
-        Raises
-        ------
-        OptionError
-            If no budget reaches the width, or the labels of the fit reach it already.
 
         Examples
         --------
@@ -303,20 +299,8 @@ class Plan(Solution, Summarised):
     def for_std_error(self, std_error: float) -> Plan:
         """Return the plan with the smallest budget whose largest standard error is no larger than ``std_error``.
 
-        Parameters
-        ----------
-        std_error : float
-            Of the scores, or of the contrasts where the plan is for contrasts.
-
-        Returns
-        -------
-        Plan
-            The plan with this budget.
-
-        Raises
-        ------
-        OptionError
-            If no budget reaches it, or the labels of the fit reach it already.
+        The standard error is that of the scores, or of the contrasts where the plan is for contrasts; what is raised is
+        said at :meth:`for_width`.
 
         Examples
         --------
@@ -345,28 +329,19 @@ class Plan(Solution, Summarised):
         """Return the plan with the smallest budget that shows the difference of two models with the given power.
 
         The plan is still optimal for its own contrasts: to spend the whole budget on this pair, make it with
-        ``contrasts=(first, second)``.
+        ``contrasts=(first, second)``. What is raised is said at :meth:`for_width`.
 
         Parameters
         ----------
-        first, second : str
-            The two models.
+        first, second, alpha, difference, method
+            As for :meth:`power`.
         power : float
             Between ``alpha`` and 1.
-        alpha, difference : float, optional
-            As for :meth:`power`.
-        method : {"max-t", "bonferroni", "none"}
-            As for :meth:`power`.
 
         Returns
         -------
         Plan
             The plan with this budget.
-
-        Raises
-        ------
-        OptionError
-            If no budget reaches the power, or the labels of the fit reach it already.
 
         Examples
         --------
@@ -398,11 +373,6 @@ class Plan(Solution, Summarised):
         -------
         ndarray, shape (n, K, K)
             Propensities in the form of :attr:`propensity`.
-
-        Raises
-        ------
-        OptionError
-            If the plan has costs or weights by context, since those of other contexts are not known.
         """
         problem, explore = self._votes("at"), self.limits.explore
         if self.goal.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
@@ -411,8 +381,7 @@ class Plan(Solution, Summarised):
             mu = self._probabilities(contexts)
         if len(problem.cost) > 1 or len(problem.context_weight) > 1:
             raise OptionError(
-                "costs or weights by context are not known for other contexts; make the plan with other costs, and "
-                "without weights="
+                "costs or weights by context are not known for other contexts; make the plan without them"
             )
         other = problem.of_contexts(mu)
         least = np.array([[self.smallest_propensity]])
@@ -511,8 +480,7 @@ class Plan(Solution, Summarised):
         Parameters
         ----------
         alpha : float, optional
-            One minus the level of the simultaneous intervals. When None: the level of the fit, or 0.05 for a plan
-            without a fit.
+            One minus the level of the simultaneous intervals, as for :meth:`predicted`.
         title : str, optional
             Stands above the table in place of the default title.
         models : str or sequence of str, optional
@@ -543,14 +511,6 @@ class Plan(Solution, Summarised):
         -------
         Axes
             The axes with the picture.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> ties = dr.datasets.Ties()
-        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), "bt", budget=600)
-        >>> len(plan.plot().get_yticklabels())
-        3
         """
         self._votes("plot")
         return draw_plan(self, ax, models)
@@ -577,10 +537,9 @@ class Plan(Solution, Summarised):
         Notes
         -----
         Every pair is drawn on every context with exactly its propensity, and its number of labels is the expected one,
-        rounded down or up; with ``one_pair=True`` that of all labels. With ``position_bias=False`` the display order is
-        drawn, too. Draws of contexts depend on each other, because they share the budget. Estimates stay unbiased, and
-        standard errors, which are those of independent contexts, are not too small: draws of a fixed size do not add
-        variance. Sequential views hold at the ends of rounds, but not within a round.
+        rounded down or up; with ``one_pair=True`` that of all labels. Draws of contexts therefore depend on each other.
+        Estimates stay unbiased, and standard errors, which are those of independent contexts, are not too small.
+        Sequential views hold at the ends of rounds, but not within a round.
 
         Examples
         --------
@@ -599,7 +558,7 @@ class Plan(Solution, Summarised):
         return rows.infer_objects().assign(propensity=propensity)
 
     def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
-        """Draw the pairs to label and write them to a file for an annotation tool.
+        """Draw the pairs to label, as :meth:`sample` does, and write them to a file for an annotation tool.
 
         Parameters
         ----------
@@ -614,14 +573,7 @@ class Plan(Solution, Summarised):
         Returns
         -------
         DataFrame
-            The rows of the file.
-
-        Raises
-        ------
-        OptionError
-            If the path has another ending.
-        FileWriteError
-            If the file cannot be written; an earlier file of this name is left as it was.
+            The rows of the file; where it cannot be written, an earlier file of this name is left as it was.
 
         Examples
         --------
@@ -636,9 +588,7 @@ class Plan(Solution, Summarised):
         check_path(path)
         kind = Path(os.fsdecode(path)).suffix.lower()
         if kind not in (".csv", ".json"):
-            raise OptionError(
-                f"the path {os.fspath(path)!r} has the ending {kind!r}; a plan is written as .csv or .json"
-            )
+            raise OptionError(f"the path {os.fspath(path)!r} ends in {kind!r}; a plan is written as .csv or .json")
         problem, seed = self.problem, resolve_seed(rng)
         rows = self.sample(seed)
         if kind == ".csv":
@@ -665,15 +615,13 @@ class Plan(Solution, Summarised):
         """
         before = self.goal.sigma_without_plan(self.problem.between)
         if before is not None and relative_width(replace(self, sigma=before)) <= 1:
-            raise OptionError(
-                "the labels of the fit already reach this precision; ask for a higher one, or plan from_scratch=True"
-            )
+            raise OptionError("labels of the fit already reach this; ask for more, or plan from_scratch=True")
         found, least = cheapest(self, relative_width)
         if least > 1:
             n, advice = self.problem.n_contexts, "plan for more prompts: pass them to design() of the fit as newdata="
             if before is None:
                 advice = f"about {int(np.ceil(n * least**2)):,} prompts like these would be enough in the same way"
-            everything = self.problem.words(self.goal)["everything"]
+            everything = self.problem.words(self.goal.earlier is not None)["everything"]
             raise OptionError(f"even {everything} all {n:,} prompts {failure(least)}; {advice}")
         return found
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS, FloatArray, IntArray
 from ..exceptions import OptionError, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
 from ..functionals import BradleyTerry
@@ -19,8 +18,7 @@ from ..plotting.charts import heat_map
 from ..report.first_place import POWER
 from ..report.fit_summary import choose_models, chosen_names
 from ..report.phrases import counted
-from ..tables.display_text import decimals, fewest_decimals, fixed_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text
 from .cells import map_blocks
 from .criteria import Targets
 from .precision import Solution, cheapest, covariance_of, critical_value, precision_of, solve
@@ -53,9 +51,7 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
         first_rows = range(len(labels))[:_MAX_CONTRASTS]
         rows += [(*row, "") for row in _rows_of(solution, (contrasts, labels), first_rows, alpha)]
         part = f" (the first {_MAX_CONTRASTS} of {len(labels)})" if len(labels) > _MAX_CONTRASTS else ""
-        notes.append(
-            f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly."
-        )
+        notes.append(f"Rows below the models are the contrasts of the plan{part}; their intervals hold jointly.")
     if isinstance(problem, VoteProblem):
         in_table = {problem.models[place] for place in shown.places} if of_models else set(problem.models)
         by_score = ranking if of_models else np.arange(len(problem.models))
@@ -71,7 +67,7 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
 def _rows_of(solution: Solution, targets: Targets, places: Sequence[int], alpha: float) -> Iterator[tuple[str, ...]]:
     """Yield some rows of the table of predicted precision of combinations of scores."""
     frame, names = precision_of(solution, targets, alpha, "max-t"), solution.problem.names
-    candidate, digits = solution.goal.candidate, _digits(solution, frame["std_error"].to_numpy())
+    candidate, digits = solution.problem.candidate, _digits(solution, frame["std_error"].to_numpy())
     for j in places:
         figures = frame[["score", "std_error", "uniform_std_error", "width"]].iloc[j]
         score, *errors = (fixed_text(number, digits) for number in figures)
@@ -108,14 +104,11 @@ def _rounds_note(solution: Solution) -> str:
     new, joint, before = (fixed_text(float(error), digits) for error in errors / np.sqrt(problem.n_contexts))
     start = f"Standard error of {labels[widest]}:"
     if goal.counts is not None:
-        return (
-            f"{start} {before} from the fit, {joint} from one fit of all rows (with estimated propensities, or those "
-            f"of mixture_propensity)."
-        )
+        return f"{start} {before} from the fit, {joint} from one fit of all rows (or with mixture_propensity)."
     # For votes a note names the mixture of all rounds' propensities.
     rest = ""
     if problem.of_scores and errors[1] > errors[2]:
-        rest = " Fit the new rows by themselves: every prompt counts the same in one fit, and these have fewer runs."
+        rest = " Fit the new rows by themselves: they have fewer runs, and every prompt counts the same in one fit."
     return (
         f"{start} {new} from the new prompts alone, {joint} together with the data of the fit in one fit of all rows, "
         f"each with the propensity of its own round (the fit: {before}).{rest}"
@@ -152,8 +145,7 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
     closest = int(np.argmax(np.where(is_open, z, 0)))
     pair = f"({problem.models[first[closest]]!r}, {problem.models[second[closest]]!r})"
     # A random sample of the rows says about as much, and takes little time.
-    sample = problem.sample() or problem
-    limits = replace(solution.limits, budget=solution.budget * sample.total_cost / problem.total_cost)
+    sample, limits = problem.in_sample(solution.limits)
     for call, asked, critical in (("top=1", rivals, of_one), (f"contrasts={pair}", np.array([closest]), of_pairs)):
         if len(asked) and goal.criterion == "A":
             plan = solve(Solution, sample, replace(goal, rows=rows[asked]), limits, certify=False)
@@ -191,7 +183,7 @@ def _differences_found(solution: Solution, alpha: float) -> str:
             f"right ({tests}){wanted}."
         )
     if is_equal.any():
-        known = "assumed to be" if goal.candidate else "estimated as"
+        known = "assumed to be" if problem.candidate else "estimated as"
         sentences.append(
             f"{start}, a difference that is {known} zero is found with power {POWER:.2f} if it is {at_least}."
         )
@@ -206,7 +198,7 @@ def _all_at_once(
     names, scores, is_first = problem.names, goal.merit, goal.top == 1
     rows = rows * np.sign(rows @ scores)[:, None]
     if is_first:
-        placed = np.flatnonzero(~goal.aside)
+        placed = np.setdiff1d(np.arange(len(scores)), goal.aside)
         best = placed[int(np.argmax(scores[placed]))]
         rows = np.eye(len(scores))[best] - np.eye(len(scores))[placed]
         labels = tuple(f"{names[best]} - {names[j]}" for j in placed)
@@ -239,16 +231,16 @@ def _all_at_once(
         return float(np.sqrt(multiple_for_all(leads, rows, covariance, critical, POWER)))
 
     # A random sample of the rows says about as much, and takes little time.
-    sample = problem.sample() or problem
-    share = sample.total_cost / problem.total_cost
-    start = share * solution.budget * relative_gap(solution) ** 2
-    enough, least = cheapest(solution, relative_gap, sample, start)
+    sample, limits = problem.in_sample(solution.limits)
+    start = replace(limits, budget=limits.budget * relative_gap(solution) ** 2)
+    enough, least = cheapest(replace(solution, problem=sample, limits=start), relative_gap)
     if least > 1:
         more = "" if is_added else f", about {int(np.ceil(problem.n_contexts * least**2)):,} like these"
         return at_once, (
             f"; all {problem.what} that these prompts allow are too few {aim}{most}, so more prompts are needed{more}"
         )
-    wanted = float(f"{np.ceil(sample.expected_number(enough.propensities) / share):.2g}")
+    number = sample.expected_number(enough.propensities) * solution.budget / limits.budget
+    wanted = float(f"{np.ceil(number):.2g}")
     return at_once, f"; {need} about {wanted:,.6g}{' further independent' * is_added} {problem.what}{most}"
 
 
@@ -277,7 +269,7 @@ def _rows_of_pairs(
 
 def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
     """Return the entries above the table."""
-    problem, goal, words = solution.problem, solution.goal, solution.problem.words(solution.goal)
+    problem, goal, words = solution.problem, solution.goal, solution.problem.words(solution.goal.earlier is not None)
     number = problem.expected_number(solution.propensities)
     kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[goal.criterion]
     criterion = f"{kind}, {'all scores' if goal.of_all_scores else counted(len(goal.targets[1]), 'contrast')}"
@@ -304,7 +296,7 @@ def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
 def _statements(solution: Solution, alpha: float) -> Iterator[str]:
     """Yield the notes below the table, the most important first."""
     problem, goal, cost, level = solution.problem, solution.goal, solution.expected_cost, f"{100 * (1 - alpha):g}%"
-    what, words = problem.what, problem.words(goal)
+    what, words = problem.what, problem.words(goal.earlier is not None)
     found = _nothing_found(solution, alpha) if goal.of_all_scores else _differences_found(solution, alpha)
     news = [*goal.remarks, found, _rounds_note(solution)]
     if goal.of_all_scores and found:
@@ -319,38 +311,33 @@ def _statements(solution: Solution, alpha: float) -> Iterator[str]:
     if solution.slack and cost < (1 - 1e-9) * solution.budget:
         times = int(solution.budget / max(cost, 1e-300)) if problem.of_scores else 1
         rest = f", or run every planned cell {times} times (a fit takes the mean of its runs)" if times > 1 else ""
-        yield (
-            f"The budget is slack: all {what} that make the plan's scores more precise cost {cost:,.6g} together. Use "
-            f"the rest for further prompts{rest}."
-        )
+        start = f"The budget is slack: all {what} that make the plan's scores more precise cost {cost:,.6g} together"
+        yield f"{start}. Use the rest for further prompts{rest}."
     rows = np.vstack([np.eye(len(solution.sigma)), goal.targets[0]])
     sigmas = (solution.sigma if goal.earlier is None else goal.earlier, solution.sigma)
     before, after = (((rows @ sigma) * rows).sum(axis=1) for sigma in sigmas)
     if (after > _LARGER * before).any():
         yield (
-            "For some scores or contrasts the standard error is larger than that of the fit without the planned "
-            "labels: few labels on many new prompts get the weight of these prompts (plan for fewer, or fit all rows "
-            "with the mixture of all rounds' propensities, mixture_propensity), and weights by counts follow labels."
+            "Some standard error is larger than that of the fit without the planned labels: few labels on many new "
+            "prompts get the weight of these (plan for fewer, or fit all rows with mixture_propensity), and weights by "
+            "counts follow labels."
         )
     if isinstance(problem, VoteProblem) and not problem.ordered:
         yield "The display order of a pair is drawn at random; fit the labels with position_bias=False."
     if problem.of_scores and goal.share is not None:
         yield (
             "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier "
-            "(and features) of one new prompt in the place of each, at random, also in rows without a model, and fit "
-            "with the column of propensities (propensity='propensity') in place of the plan."
+            "(and features) of one in the place of each, at random, also in rows without a model, and fit with "
+            "propensity='propensity' in place of the plan."
         )
     if thin := thin_models(solution):
-        yield (
-            f"{listed(thin, 5)} will have too few runs for intervals; leave them out of the fit (min_votes="
-            f"{FEWEST_PROMPTS}), where they keep ranks open."
-        )
+        yield f"{listed(thin, 5)} will have too few runs for intervals; leave them out (min_votes={FEWEST_PROMPTS})."
 
 
 def thin_models(solution: Solution) -> tuple[str, ...]:
     """Return the models that a round of its own runs on too few prompts for a fit; none where it is for one of them."""
     problem, goal = solution.problem, solution.goal
-    if not problem.of_scores or problem.spent or goal.candidate or goal.of_all_scores:
+    if not problem.of_scores or problem.spent or problem.candidate or goal.of_all_scores:
         return ()
     is_thin = problem.expected_by_model(solution.propensities) < FEWEST_PROMPTS
     if (is_thin & (goal.targets[0] != 0).any(axis=0)).any():

@@ -11,23 +11,24 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from .._utils.distributions import normal_critical
-from .._utils.tasks_and_threads import one_thread
+from .._utils.tasks_and_threads import one_thread, warn
 from ..data.preferences import FloatArray
 from ..exceptions import check_choice
+from ..functionals import BradleyTerry
 from ..inference.covariance import Covariance, free_basis
-from ..inference.score_limits import WinShares
+from ..inference.score_limits import WinShares, normal_critical
 from ..inference.simultaneous import MaxT
 from ..options import METHODS
-from .allocation import level_of
+from .allocation import NEARLY_STATIONARY, allocate, by_steps, kkt_residual, level_of, with_interdependent_labels
 from .cells import Computed, Propensities, Rows
-from .criteria import Goal, Limits, Targets
-from .problem import Problem
+from .criteria import Goal, Targets
+from .problem import Limits, Problem, VoteProblem
 from .score_plan import ScoreProblem
-from .search import optimum
 
 S = TypeVar("S", bound="Solution")
 
+# Violation of the optimality conditions above which there is a warning.
+_LARGEST_RESIDUAL = 1e-4
 # Relative precision of a budget that is searched for.
 _CLOSE = 1e-4
 
@@ -36,9 +37,7 @@ _CLOSE = 1e-4
 class Solution:
     """The optimal propensities of a problem for a goal, and the covariance of scores that they lead to.
 
-    limits: With the largest expected cost that was allowed.
     propensities (g, m): Of the cells by row of the problem.
-    expected_cost: That of the plan.
     sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
         same cost.
     multiplier, labelling, kkt_residual: Those of the optimum before the uniform plan is mixed in. The violation of the
@@ -84,14 +83,28 @@ def solve(
     the violation of the optimality conditions is NaN where the search does not need it, and the uniform plan is
     left out.
     """
-    rates, start = None if near is None else near.rates, None
-    if near is not None:
-        factor = limits.budget / near.budget
-        start = near.labelling / factor, level_of(near.multiplier) * factor
-    if goal.linear and not problem.interdependent:
-        rates = rates or problem.cell_rates(goal.metric(problem.between, problem.between))
-    (propensities, multiplier, _), labelling, residual = optimum(problem, goal, limits, start, rates, certify)
-    sigma = goal.sigma(labelling, problem.between)
+    rates = start = None
+    if problem.interdependent:
+        allocation, labelling, residual = with_interdependent_labels(problem, goal, limits)
+    elif goal.linear:
+        rates = problem.cell_rates(goal.metric(problem.between, problem.between)) if near is None else near.rates
+        assert rates is not None
+        least = problem.least(limits)
+        allocation = allocate(problem, rates, least, limits.budget)
+        labelling = problem.labelling_covariance(allocation[0])
+        residual = kkt_residual(problem, rates, least, allocation) if certify else np.nan
+    else:
+        if near is not None:
+            factor = limits.budget / near.budget
+            start = near.labelling / factor, level_of(near.multiplier) * factor
+        allocation, labelling, residual = by_steps(problem, goal, limits, start, certify)
+    (propensities, multiplier, _), sigma = allocation, goal.sigma(labelling, problem.between)
+    largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else NEARLY_STATIONARY
+    if residual > largest:
+        warn(
+            f"the plan violates the optimality conditions by {residual:.1e} (relative; kkt_residual), more than "
+            f"{largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not be optimal",
+        )
     if limits.explore:
         # Both plans keep to the smallest propensity and the budget. So does their mixture.
         mixed = partial(_mixed, propensities, limits.explore, problem.uniform(limits.budget))
@@ -206,19 +219,13 @@ def pair_test(solution: Solution, row: FloatArray, alpha: float, method: str) ->
 
 
 @one_thread()
-def cheapest(
-    solution: S,
-    relative_width: Callable[[Solution], float],
-    problem: Problem | None = None,
-    start: float | None = None,
-) -> tuple[S, float]:
+def cheapest(solution: S, relative_width: Callable[[Solution], float]) -> tuple[S, float]:
     """Return the solution of the smallest budget whose relative width is at most one, and the least relative width.
 
-    The latter is that of labels on all pairs; above one, no budget is enough, and the solution is that of all
-    labels. The budget is found to four figures, from ``start`` on; it is one for another problem where this is
-    given.
+    The latter is that of labels on all pairs; above one, no budget is enough, and the solution is that of all labels.
+    The budget is found to four figures, from that of ``solution`` on.
     """
-    whole, start = problem or solution.problem, start or solution.budget
+    whole, start = solution.problem, solution.budget
 
     def solved(problem: Problem, budget: float, latest: S | None, *, certify: bool = False) -> S:
         return solve(
@@ -258,11 +265,12 @@ def cheapest(
     if reached > 1:
         return everything, reached
     # The search is on the log scale. Without a sample, it first looks between half and twice of ``start``.
-    largest_log, margin, sample = float(np.log(everything.expected_cost)), 0.7, whole.sample()
-    if sample is not None:
+    largest_log, margin = float(np.log(everything.expected_cost)), 0.7
+    sample, limits = whole.in_sample(solution.limits)
+    if sample is not whole:
         # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
-        share = sample.total_cost / whole.total_cost
-        start = smallest(sample, start * share, largest_log + np.log(share), margin).budget / share
+        share = limits.budget / start
+        start = smallest(sample, limits.budget, largest_log + np.log(share), margin).budget / share
         # The budget of all rows is within a few percent of the sample's.
         margin = 0.02
     found = smallest(whole, start, largest_log, margin, everything)
@@ -272,3 +280,106 @@ def cheapest(
 def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:
     """Return the propensities of some rows, mixed with a share of the uniform plan."""
     return (1 - share) * propensities[rows] + share * uniform
+
+
+# --- weights of pairs by the counts of all labels
+# ----------------------------------------------------------------------
+
+# A search for weights by counts ends when a step lowers the objective by less than this share, or after so many steps.
+# A step that does not lower it is made half as long.
+_SMALLEST_GAIN, _MOST_STEPS, _SMALLEST_STEP = 1e-7, 300, 1e-3
+# Smallest factor of the information of a label, which may be worth nothing or less where it also changes weights.
+_LEAST_WORTH = 1e-4
+
+
+def labels_before(problem: VoteProblem, counts: FloatArray) -> FloatArray:
+    """Return the labels so far of each pair, (1, m), by context of the plan, from those of both orders, (K, K)."""
+    return problem.take(counts[None]) / ((2 if problem.ordered else 1) * problem.n_contexts)
+
+
+def weighted_by_counts(kind: type[S], whole: VoteProblem, goal: Goal, limits: Limits) -> S:
+    """Solve the problem with pairs weighted by the labels of ``goal.counts``, (K, K), and those of its plan.
+
+    Notes
+    -----
+    Scores with pairs weighted by w are combinations of the log-odds of pairs, Sigma = sum of v / w cc' for w labels of
+    variance v, with c = w L^+ e for the Laplacian L and the difference e of the pair's two scores. With weights that
+    stay as they are, all pairs of two models would need labels for the difference of the two, however many labels there
+    are of their own pair. Here a label makes the log-odds of its pair more precise, which lowers the trace of G Sigma,
+    for the metric G, by v c'Gc / w^2, and raises the weight of the pair, which lowers it by 2 (e'Sigma Gc - v c'Gc / w)
+    / w. The latter is zero if all v are the same, since weights by counts are then the best ones (Gauss-Markov).
+    Elsewhere a label is *worth* more or less than its information. The search begins at the uniform plan; a step takes
+    what labels are worth as given, is made shorter until it lowers the objective, and leads to other weights.
+    """
+    counts = goal.counts
+    assert counts is not None
+    joined = replace(whole, before=labels_before(whole, counts))
+    uniform = np.broadcast_to(whole.uniform(limits.budget), whole.shape)
+    labels = counts + whole.both_orders(whole.expected_labels(uniform))
+    # Weights change the covariance of the scores between contexts, so that another pass is needed.
+    joined = replace(joined, even=_weighted(joined, labels).scanned()[1])
+    # The search leaves out that weights change this covariance. Where this makes a plan worse than the uniform one, the
+    # plan has as many labels of each pair as the uniform one.
+    for most_steps in (_MOST_STEPS, 0):
+        problem = _weights_of_optimum(joined, goal, limits, most_steps).scanned()[1]
+        solution = solve(kind, problem, goal, limits)
+        if goal.objective(solution.sigma) <= goal.objective(solution.uniform_sigma):
+            break
+    return solution
+
+
+def _weights_of_optimum(whole: VoteProblem, goal: Goal, limits: Limits, most_steps: int) -> VoteProblem:
+    """Return the problem with the weights of an optimal plan, and what its labels are worth, (m,)."""
+    (problem, of_part), counts = whole.in_sample(limits), goal.counts
+    assert counts is not None
+    least, budget, share = problem.least(of_part), of_part.budget, of_part.budget / limits.budget
+
+    def at(length: FloatArray) -> tuple[float, VoteProblem, FloatArray]:
+        """Return the objective, the problem, and the next squared lengths, (m,), of a plan with these."""
+        propensities, *_ = allocate(problem, problem.rates_of_lengths(length), least, budget)
+        labels = problem.expected_labels(propensities) / share + counts / (2 if problem.ordered else 1)
+        weights = problem.both_orders(labels)
+        of_plan = _weighted(problem, weights)
+        along, variance = of_plan.directions, problem.labelling_variances(propensities)
+        labelling = (along.T * variance) @ along
+        metric = goal.metric(labelling, whole.between)
+        squared = of_plan.squared_lengths(metric)
+        change, place, added = labelling @ metric @ along.T, np.arange(problem.n_cells), variance * squared
+        by_weight = change[problem.first, place] - change[problem.second, place]
+        # Only ratios of weights matter: if all of them were larger by the same factor, nothing would change.
+        by_weight *= added.sum() / by_weight.sum()
+        by_weight -= added
+        of_pair = problem.take(problem.both_orders(problem.matrices(by_weight[None])[0])[None])[0]
+        part = problem.take(np.divide(labels, weights, out=np.zeros_like(labels), where=weights > 0)[None])[0]
+        following = np.maximum(squared + 2 * part * of_pair / variance, _LEAST_WORTH * squared)
+        worth = np.divide(length, squared, out=np.ones_like(length), where=squared > 0)
+        return goal.objective(goal.sigma(labelling, whole.between)), replace(of_plan, worth=worth), following
+
+    mean = problem.count @ np.asarray(problem.deviation, dtype=np.float64) / problem.n_contexts
+    even = (problem.before + whole.uniform(limits.budget)) / np.maximum(mean, np.finfo(float).tiny)
+    length = np.square(np.broadcast_to(even, problem.shape)[0])
+    objective, best, following = at(length)
+    for _ in range(most_steps):
+        step = 1.0
+        while step > _SMALLEST_STEP:
+            candidate = length ** (1 - step) * following**step
+            found = at(candidate)
+            if found[0] < objective:
+                break
+            step /= 2
+        else:
+            break
+        gain, length = objective - found[0], candidate
+        objective, best, following = found
+        if gain < _SMALLEST_GAIN * max(1.0, abs(objective)):
+            break
+    return replace(whole, functional=best.functional, worth=best.worth)
+
+
+def _weighted(problem: VoteProblem, weights: FloatArray) -> VoteProblem:
+    """Return a problem of Bradley-Terry scores with other weights of pairs, (K, K)."""
+    of_fit = problem.functional
+    assert isinstance(of_fit, BradleyTerry)
+    functional = BradleyTerry(of_fit.weights, of_fit.graph, weights, of_fit.apart)
+    directions = functional.label_directions(problem.n_items)[problem.first, problem.second]
+    return replace(problem, functional=functional, directions=directions)

@@ -12,7 +12,7 @@ is the *information* of the label: the larger it is, the more the objective fall
 
 With the restricted Bradley-Terry estimator the information of a label depends on the other labels of its context: such
 a problem is *interdependent*. A plan then needs steps, each of which takes the information as given; see
-:mod:`dmlrank.planning.search`.
+:mod:`dmlrank.planning.allocation`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from .._utils.argument_checks import number_in
 from .._utils.tasks_and_threads import in_workers, report
 from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
@@ -34,7 +35,7 @@ from ..estimation.bt_restricted import RestrictedBradleyTerry, information_inver
 from ..estimation.cross_fitting import clip_and_renormalise
 from ..exceptions import OptionError
 from ..functionals import BradleyTerry, Functional
-from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
+from ..nuisance.propensity import TabulatedPairPropensity
 from .cells import (
     CellArray,
     Computed,
@@ -46,9 +47,6 @@ from .cells import (
     map_blocks,
     propensity_table,
 )
-
-if TYPE_CHECKING:
-    from .criteria import Goal, Limits
 
 T = TypeVar("T")
 
@@ -64,6 +62,8 @@ DOUBLE_CELLS = 20_000_000
 _FEW_CHUNKS = 20
 # Where a problem has more than four times as many rows, a search begins at the optimum of a sample of so many rows.
 SAMPLE_SIZE = 4_000
+# With a smaller budget, what labels add to the information is lost in rounding.
+_SMALLEST_BUDGET = 1e-9
 # Number of contexts for which labels are drawn at a time.
 _DRAWN_CONTEXTS = 1024
 # Without min_propensity= the smallest propensity is this share of the uniform plan's propensity.
@@ -72,28 +72,40 @@ _SMALLEST_SHARE = 0.1
 _COST_CLASSES = 20
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """The limits of a plan, as the caller gives them: what it may cost, and how propensities may differ."""
+
+    budget: float
+    costs: ArrayLike = 1.0
+    min_propensity: float | None = None
+    one_pair: bool = False
+    explore: float = 0.0
+
+    def __post_init__(self) -> None:
+        number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
+        allowed = f"it must be a number of labels or runs, of at least {_SMALLEST_BUDGET:g}"
+        number_in("budget", self.budget, lambda x: _SMALLEST_BUDGET <= x < np.inf, allowed)
+        if (least := self.min_propensity) is not None:
+            number_in("min_propensity", least, lambda x: 0 < x <= 1, "it must be a number above 0 and at most 1")
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Problem(ABC):
     """Everything about the contexts that a plan depends on.
 
-    functional: Holds its category weights and its graph already.
     mu (g, ...): What is known of the labels or runs of each row.
-    row (n,): Row of each context.
     cost (g or 1, m or 1): Cost of a cell.
     context_weight (g or 1,): Weight of each context in the target population, with mean one over contexts.
-    fixed_prompts: Whether the scores are about these contexts alone, and not about the population that they are a
-        sample of.
-    models: Names of the K models.
+    fixed_prompts: Whether the scores are about these contexts alone, and not about a population.
+    candidate: The last model, if it has no score and another model's stands for it; empty for none.
     contexts: The other columns of samples, such as features, with the identifiers of the n contexts as index.
     columns: The columns of a sample with models: of the model shown first and of the one shown second, or of the model.
-    one_pair: Whether a context gets at most one label.
     unit: Factor that turns the values of the functional into the unit of the reported scores, such as Elo points.
     between (K, K): Covariance of the scores between contexts, which no plan changes.
     before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
         those of a plan pair by pair: the labelling covariance is then E sum M / (before + pi).
     even: The problem of the uniform plan, where its pairs have other weights than those of the plan.
-    interdependent: Whether the information of a label depends on the other labels of its context.
-    of_scores: Whether the cells are runs of groups of models, and not labels of pairs.
     """
 
     functional: Functional
@@ -105,6 +117,7 @@ class Problem(ABC):
     models: tuple[str, ...]
     contexts: pd.DataFrame
     columns: tuple[str, ...]
+    candidate: str = ""
     one_pair: bool = False
     unit: float = 1.0
     between: FloatArray = field(default_factory=lambda: np.zeros(()))
@@ -124,7 +137,7 @@ class Problem(ABC):
         """Number of cells of a row, m."""
 
     @abstractmethod
-    def words(self, goal: Goal) -> dict[str, str]:
+    def words(self, joins_fit: bool) -> dict[str, str]:
         """Return words of summaries and errors: the cells and their number, the later fit, the uniform plan, labels."""
 
     @abstractmethod
@@ -230,9 +243,14 @@ class Problem(ABC):
         """Return the uniform plan's propensity at this cost, or the largest possible one."""
         return min(self.max_uniform, (cost + self.spent) / (self.total_cost + self.spent))
 
-    def sample(self) -> Problem | None:
-        """Return the problem of a random sample of the rows; None where there are few rows."""
-        return None
+    def sample(self) -> Self:
+        """Return the problem of a random sample of the rows; itself where there are few rows."""
+        return self
+
+    def in_sample(self, limits: Limits) -> tuple[Self, Limits]:
+        """Return the problem of a sample, about as good and much faster to solve, with its part of the budget."""
+        sample = self.sample()
+        return sample, replace(limits, budget=limits.budget * (sample.total_cost / self.total_cost))
 
     def row_costs(self, propensity: FloatArray, rows: slice) -> FloatArray:
         """Return the expected cost of a context of some rows, (b,), from their propensities, (b, m)."""
@@ -264,7 +282,6 @@ class VoteProblem(Problem):
     """Labels of m pairs of models: ordered pairs, or unordered ones with ``first < second``.
 
     mu (g, K, K, C): Probabilities of each row, not yet clipped at the floor.
-    first, second (m,): The pairs.
     ordered: Whether the two display orders of a pair have propensities of their own.
     floor: Smallest probability of a category for functionals with a logit or a division.
     deviation (g, m), directions (m, K): Where a label of a pair moves the scores along the same direction d in every
@@ -286,13 +303,13 @@ class VoteProblem(Problem):
     def n_cells(self) -> int:
         return len(self.first)
 
-    def words(self, goal: Goal) -> dict[str, str]:
+    def words(self, joins_fit: bool) -> dict[str, str]:
         new, old = "the planned labels", "the labels of the fit and "
         return {
             "cells": "Pairs:",
             "number": f"{self.n_cells} {'ordered' if self.ordered else 'unordered'}",
             "everything": f"labelling {'one' if self.one_pair else 'every'} pair of",
-            "fit": f"an estimate from {f'{new} alone' if goal.earlier is None else f'{old}{new} together'}",
+            "fit": f"an estimate from {f'{old}{new} together' if joins_fit else f'{new} alone'}",
             "uniform": "all pairs with the same probability",
             "labels": "expected number in which the model, or the pair, is compared. Labels of different prompts are "
             "taken as independent: if annotators or other clusters give several of the new labels, standard errors may "
@@ -347,16 +364,13 @@ class VoteProblem(Problem):
             context_weight=at_rows(weight, first_context),
         )
 
-    def sample(self) -> VoteProblem | None:
-        """Return the problem of a random sample of the rows with all their contexts; None where there are few rows.
-
-        Every call draws the same rows: fewer where the probabilities of so many rows need too much memory.
-        """
+    def sample(self) -> Self:
+        """Draw rows with all their contexts, the same in every call: fewer where probabilities need much memory."""
         size, deviation = SAMPLE_SIZE, self.deviation
         if deviation is None:
             size = min(size, max(200, 10 * CHUNK_SIZE // int(np.prod(self.mu.shape[1:]))))
         if self.n_rows <= 4 * size:
-            return None
+            return self
         index = np.sort(np.random.default_rng(0).choice(self.n_rows, size, replace=False))
         place = np.full(self.n_rows, -1)
         place[index] = np.arange(size)

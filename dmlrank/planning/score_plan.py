@@ -63,9 +63,16 @@ from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
 from ..inference.score_limits import CombinedMeans
 from .cells import Computed, Propensities, cell_rates, propensity_table
-from .criteria import Goal, Limits, criterion_rows, of_eigenvalues
-from .plan_options import array_of_costs, positive_costs, read_context_weights, rows_of_samples
-from .problem import Drawn, Problem, drawn_together
+from .criteria import (
+    Goal,
+    array_of_costs,
+    criterion_rows,
+    of_eigenvalues,
+    positive_costs,
+    read_context_weights,
+    rows_of_samples,
+)
+from .problem import Drawn, Limits, Problem, drawn_together
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.05
@@ -80,7 +87,6 @@ class ScoreProblem(Problem):
 
     mu (n, K): Standard deviations of residuals, zero for models that are complete.
     group (K,): The group of each model, -1 for complete ones.
-    correlation (K, K): Of residuals.
     single_run (n, K): e, by which the residual of one run varies more than that of the mean of the runs of the fit.
     so_far (n, K): Propensities of the rounds so far.
     is_there (n, K): Whether there is a score.
@@ -106,8 +112,8 @@ class ScoreProblem(Problem):
     def what(self) -> str:
         return "grades" if self.are_grades else "runs"
 
-    def words(self, goal: Goal) -> dict[str, str]:
-        runs = f"all {self.what}" if self.spent > 0 or goal.candidate else f"these {self.what} alone"
+    def words(self, joins_fit: bool) -> dict[str, str]:
+        runs = f"all {self.what}" if self.spent > 0 or self.candidate else f"these {self.what} alone"
         once = " A model is run once on a prompt: another prompt is worth more than another run, until all are run."
         return {
             "cells": "Groups of models:",
@@ -143,8 +149,8 @@ class ScoreProblem(Problem):
         needed = self.expected_cost(least)
         if needed > budget * (1 + 1e-9):
             raise OptionError(
-                f"budget={budget:g} is too small: compared models on the same prompts, with at least the propensities "
-                f"so far and {lower:.3g}, cost {needed:.6g}; raise the budget, or lower min_propensity="
+                f"budget={budget:g} is too small: propensities of at least {lower:.3g} and those so far, on the same "
+                f"prompts, cost {needed:.6g}; raise the budget, or lower min_propensity="
             )
         return least
 
@@ -214,11 +220,10 @@ def score_problem(
     With ``from_scratch`` the runs are a round of their own, whose fit has no other scores; those of this fit say how
     much scores vary, and how alike models are.
     """
-    scores, n = steps.data.scores, steps.data.n_contexts
-    assert scores is not None
+    scores, n = steps.data.score_table, steps.data.n_contexts
     if goal.criterion != "A" or limits.one_pair or limits.explore:
         raise OptionError(
-            "a plan for scores minimises a sum of variances: leave criterion=, one_pair= and explore= at their defaults"
+            "a plan for scores minimises a sum of variances: leave criterion=, one_pair= and explore= out"
         )
     before, influence, names = _propensities_so_far(estimates, steps), steps.influence, list(estimates.names)
     assert isinstance(influence, Influence)
@@ -232,8 +237,7 @@ def score_problem(
     if from_scratch:
         if candidate is not None or not is_complete.all():
             raise OptionError(
-                "from_scratch=True needs the scores of all models on all prompts (such as missing='common'); leave "
-                "candidate= out, or from_scratch="
+                "from_scratch=True needs all scores (missing='common'); leave candidate= out, or from_scratch="
             )
         if steps.options.prompts != "fixed":
             goal = replace(goal, share=0.5)
@@ -243,8 +247,8 @@ def score_problem(
     residual, goal = mean - predicted, replace(goal, scores=estimates.estimate[like])
     if is_complete.all():
         raise OptionError(
-            "every model was run on every prompt of the fit: further prompts, or further runs of all cells, make "
-            "scores more precise; name a model without runs as candidate=, or plan a new round with from_scratch=True"
+            "every model was run on every prompt of the fit; take further prompts or further runs of all cells, name a "
+            "model without runs as candidate=, or plan a new round with from_scratch=True"
         )
     group = _groups(steps, goal, names, is_complete)
     # Without a score, or in a round of its own, a residual stands for one that is there.
@@ -263,6 +267,7 @@ def score_problem(
         context_weight=read_context_weights(steps.units.context_weight, n),
         fixed_prompts=steps.options.prompts == "fixed",
         models=tuple(names),
+        candidate=candidate or "",
         contexts=_rows_of_samples(steps),
         columns=(parse_formula(steps.source.formula).first,),
         between=_between(np.sqrt(variance), before, correlation, sigma, fitted),
@@ -287,7 +292,6 @@ def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDA
         goal,
         contrasts=[(candidate, names[proxy])] if goal.of_all_scores else goal.contrasts,
         above=None if goal.above is None else np.pad(goal.above, (0, 1)),
-        candidate=candidate,
         remarks=(f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}.",),
     )
 
@@ -308,8 +312,7 @@ def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
 
 def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
     """Return the propensities with which the scores of a fit were drawn, (n, K)."""
-    assert steps.data.scores is not None
-    is_there = np.isfinite(steps.data.scores.mean)
+    is_there = np.isfinite(steps.data.score_table.mean)
     known = known_propensity(steps.options.propensity, steps.data, steps.source)
     if known is None and not is_there.all():
         p = np.nan if estimates.grades is None else estimates.grades.unlike_p
@@ -322,8 +325,7 @@ def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
     before = is_there.astype(float) if known is None else known
     if not np.isfinite(before).all():
         raise OptionError(
-            "the propensities of scores that were not drawn are not known from a column; give the fit the plan of the "
-            "last round, or a frame of prompts by models"
+            "propensities of scores that were not drawn are not known from a column; fit with the plan or a frame"
         )
     return before
 
@@ -334,9 +336,7 @@ def _groups(steps: FitState, goal: Goal, names: list[str], is_complete: NDArray[
     rows = criterion_rows(goal.criterion, targets, steps.setup.functional.gauge(len(names)).basis)
     metric, is_open = rows.T @ rows, np.flatnonzero(~is_complete)
     if not np.diag(metric)[is_open].any():
-        raise OptionError(
-            f"the models of {listed(targets[1], 5)} were run on all prompts: no run makes these more precise"
-        )
+        raise OptionError(f"{listed(targets[1], 5)}: run on all prompts, so that no run makes these more precise")
     group = np.full(len(names), -1)
     group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
     return group

@@ -8,38 +8,17 @@ from functools import cached_property
 
 import numpy as np
 
-from .._utils.distributions import normal_critical
 from ..data.outcomes import MEANINGS
 from ..estimation.diagnostics import LARGEST_BIAS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.state import StyleEstimates
+from ..inference.score_limits import normal_critical
 from ..inference.simultaneous import PairTests
 from ..inference.wald import two_sided_p_values, z_statistics
-from ..tables.display_text import decimals, fixed_text, p_value_clause
+from ..tables.summary_table import decimals, fixed_text, p_value_clause
+from . import phrases
 from .first_place import Race, mean_of_one, race_of, wins_by_order
-from .phrases import (
-    AS_MET,
-    AT_EQUAL_STYLE,
-    MET,
-    MODELS_NAMED,
-    SummaryLevel,
-    as_sentence,
-    counted,
-    doubt_note,
-    fewest_opponents,
-    grades_sentences,
-    interval_method,
-    modelled_sentence,
-    neutral_text,
-    percentage,
-    runs_or_prompts,
-    scores_there,
-    some_of,
-    the_others,
-    tie_weight,
-    win_head,
-)
 
 # Clusters that raise standard errors by a factor above this are said to matter.
 _MATTERS = 1.1
@@ -63,7 +42,7 @@ class Subject:
     """
 
     results: Estimates
-    level: SummaryLevel
+    level: phrases.SummaryLevel
     tests: PairTests | None = None
     on_page: bool = False
 
@@ -95,8 +74,7 @@ class Subject:
             "rank sets": level.separation is not None,
             "letters": any(level.letters),
             "single": e.of_models and len(e.models) == 1,
-            "test": self.race is not None,
-            "race": self.race is not None and not self.race.untold,
+            "race": self.race is not None,
             "bt": e.functional == "bt",
             "weighted": d.weighted and not d.equal_tasks,
             "elo": unit.name == "elo",
@@ -104,9 +82,9 @@ class Subject:
             "anchored": unit.anchor is not None,
             "centred": unit.anchor is None and unit.mean is not None,
             "by counts": d.edge_weights == "counts",
-            "half ties": bool(d.tie_share) and not e.part and tie_weight(d.tie_weights) == "1/2",
+            "half ties": bool(d.tie_share) and not e.part and phrases.tie_weight(d.tie_weights) == "1/2",
             "tested against": e.neutral != 0 and len(e.names) > 1,
-            "met": MET in win_head(e),
+            "met": phrases.MET in phrases.win_head(e),
             "lost": bool(what_became_of_rows(self)),
             "dropped": d.n_dropped > 0,
             "renamed": d.n_names_changed > 0,
@@ -139,38 +117,37 @@ WORDS: dict[str, Callable[[Subject], str]] = {
     "looks": lambda s: f" {s.results.looks}" if s.results.looks else "",
     "promise": lambda s: s.results.sequence.promise if s.results.sequence else "",
     "terms": lambda s: s.results.description.formula.split("~", 1)[-1].split("|")[0].strip(),
-    "reason": lambda s: as_sentence(s.results.reason),
+    "reason": lambda s: phrases.as_sentence(s.results.reason),
     "in_few_words": lambda s: score_words(s.results),
     "ties": lambda s: f"{100 * s.results.description.tie_share:.2g} %",
-    "as_met": lambda s: AS_MET,
-    "win_head": lambda s: win_head(s.results),
-    "dash": lambda s: f' ("-": fewer than {fewest})' if (fewest := fewest_opponents(s.results)) else "",
+    "as_met": lambda s: phrases.AS_MET,
+    "win_head": lambda s: phrases.win_head(s.results),
+    "dash": lambda s: f' ("-": fewer than {fewest})' if (fewest := phrases.fewest_opponents(s.results)) else "",
     "score": lambda s: "a score" if s.results.of_models else "an output",
-    "neutral_text": lambda s: neutral_text(s.results) or "the mean",
-    "runs": lambda s: " ".join(scores_there(s.results)),
-    "doubts": lambda s: " ".join(doubt_note(s.results)),
-    "more_runs": lambda s: " ".join(runs_or_prompts(s.results)),
-    "modelled": lambda s: modelled_sentence(s.results),
-    "rests_on_people": lambda s: " ".join(grades_sentences(s.results)[:1]),
-    "grades_and_judges": lambda s: " ".join(grades_sentences(s.results)[1:]),
+    "neutral_text": lambda s: phrases.neutral_text(s.results) or "the mean",
+    "runs": lambda s: " ".join(phrases.scores_there(s.results)),
+    "doubts": lambda s: " ".join(phrases.doubt_note(s.results)),
+    "modelled": lambda s: phrases.modelled_sentence(s.results),
+    "rests_on_people": lambda s: " ".join(phrases.grades_sentences(s.results)[:1]),
+    "grades_and_judges": lambda s: " ".join(phrases.grades_sentences(s.results)[1:]),
     "style": lambda s: listed(s.results.style.columns if s.results.style else ()),
     "slopes": lambda s: slope_sentences(s.results, s.results.style) if s.results.style else "",
     "bounds": lambda s: "" if s.results.style else "; sensitivity() bounds the error",
-    "covariance": lambda s: as_sentence(s.results.covariance.note),
+    "covariance": lambda s: phrases.as_sentence(s.results.covariance.note),
     "sign": lambda s: "number" if any("," in text or text.isdigit() for text in s.level.letters) else "letter",
-    "names": lambda s: counted(s.results.description.n_names_changed, "name"),
-    "apart_named": lambda s: listed(s.results.description.models_apart, MODELS_NAMED),
-    "left_out": lambda s: listed(s.results.diagnostics.models_dropped, MODELS_NAMED),
+    "names": lambda s: phrases.counted(s.results.description.n_names_changed, "name"),
+    "apart_named": lambda s: listed(s.results.description.models_apart, phrases.MODELS_NAMED),
+    "left_out": lambda s: listed(s.results.diagnostics.models_dropped, phrases.MODELS_NAMED),
     "scale": lambda s: " to ".join(sorted(label for label, _ in s.results.diagnostics.labels)),
     "grades": lambda s: s.results.kind.meaning_of_grades,
     "unlabelled": lambda s: f"{s.results.judge.n_unlabelled:,}" if s.results.judge else "",
     "by_runs": lambda s: ", each with the weight 1 / probability of its run" * ("drawn" in s.results.modes),
-    "repetitions": lambda s: counted(s.results.description.n_rep, "repetition"),
+    "repetitions": lambda s: phrases.counted(s.results.description.n_rep, "repetition"),
     "clusters": lambda s: " and of ".join(f"“{name}”" for name in s.results.description.clusters),
     "n_effective": lambda s: f"{np.floor(s.results.diagnostics.effective_contexts):,.0f}",
     "reliable": lambda s: f"{LARGEST_BIAS['left in']:g}",
-    "raised": lambda s: counted(s.results.diagnostics.means_raised, "pair"),
-    "wins_by_order": lambda s: as_sentence(wins_by_order(s.results, s.level))[:-1],
+    "raised": lambda s: phrases.counted(s.results.diagnostics.means_raised, "pair"),
+    "wins_by_order": lambda s: phrases.as_sentence(wins_by_order(s.results, s.level))[:-1],
     "order_effect": lambda s: fixed_text(s.results.diagnostics.order_effect, 3),
     "of_what": lambda s: "share of wins" if s.results.kind.link == "identity" else "log-odds of a win",
     "order_error": lambda s: fixed_text(s.results.diagnostics.order_effect_error, 3),
@@ -184,7 +161,7 @@ WORDS: dict[str, Callable[[Subject], str]] = {
         else ", weighted as the data say" * s.results.description.weighted
     ),
     "jointly_by": lambda s: (
-        f"{interval_method(s.results)}{s.level.bootstrap_words}, critical value {s.level.critical:.2f}"
+        f"{phrases.interval_method(s.results)}{s.level.bootstrap_words}, critical value {s.level.critical:.2f}"
     ),
     "tests_of_ranks": lambda s: "Holm's tests at all looks" if s.results.looks else "step-down tests",
 }
@@ -201,12 +178,12 @@ def _of_kind(e: Estimates) -> dict[str, object]:
     """Return the words in braces of the descriptions of a functional."""
     n_apart, runs = len(e.description.models_apart), e.functional.lstrip("pas@^")
     of_average = f"{len(e.models) - n_apart} models" + " with enough votes" * bool(n_apart)
-    return {"n_models": of_average, "opponents": the_others(e), "name": e.functional, "k": runs}
+    return {"n_models": of_average, "opponents": phrases.the_others(e), "name": e.functional, "k": runs}
 
 
 def neutral(s: Subject) -> str:
     """Return what scores are tested against."""
-    against = neutral_text(s.results) or f"the mean {'score' if s.results.of_models else 'output'}"
+    against = phrases.neutral_text(s.results) or f"the mean {'score' if s.results.of_models else 'output'}"
     return against + ", the average of the models" * (s.results.kind.link == "logit" and "mean" not in against)
 
 
@@ -215,9 +192,9 @@ def adjusted(s: Subject) -> str:
     e, n_rows = s.results, len(s.results.names)
     said = f"adj. P is adjusted for the {n_rows} tests" if n_rows > 1 else "There is one test"
     if e.neutral is None:
-        return f"{said} ({interval_method(e)})."
+        return f"{said} ({phrases.interval_method(e)})."
     it = "it" if n_rows > 1 else "adj. P"
-    return f"{said}: {it} is below {s.level.alpha:g} exactly where the interval excludes {neutral_text(e)}."
+    return f"{said}: {it} is below {s.level.alpha:g} exactly where the interval excludes {phrases.neutral_text(e)}."
 
 
 def all_intervals(s: Subject) -> str:
@@ -244,17 +221,17 @@ def n_dropped(s: Subject) -> str:
     """Return the rows, or prompts, that are dropped."""
     n = s.results.description.n_dropped
     if s.results.are_means:
-        return f"{counted(n, 'prompt')} without a score of every model {'is' if n == 1 else 'are'}"
-    return f"{counted(n, 'row')} with missing values {'is' if n == 1 else 'are'}"
+        return f"{phrases.counted(n, 'prompt')} without a score of every model {'is' if n == 1 else 'are'}"
+    return f"{phrases.counted(n, 'row')} with missing values {'is' if n == 1 else 'are'}"
 
 
 def counts(s: Subject) -> str:
     """Return what was read."""
     d, e = s.results.description, s.results
     what = f"{e.counts} between these models" if e.diagnostics.models_dropped else e.counts
-    unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {what}" if d.n_unlabelled else ""
-    on = counted(d.n_contexts, "prompt" if d.context else "row")
-    return f"{counted(d.n_votes, e.counts)} on {on}{unlabelled}"
+    unlabelled = f"; {phrases.counted(d.n_unlabelled, 'prompt')} without a {what}" if d.n_unlabelled else ""
+    on = phrases.counted(d.n_contexts, "prompt" if d.context else "row")
+    return f"{phrases.counted(d.n_votes, e.counts)} on {on}{unlabelled}"
 
 
 def meanings(s: Subject) -> str:
@@ -274,7 +251,7 @@ def verdicts(s: Subject) -> str:
     judge = s.results.judge
     assert judge is not None
     of = f"judge{'s' * (len(judge.names) > 1)} {', '.join(map(repr, judge.names))}"
-    return f"Verdicts of the {of} on {counted(judge.n_verdicts, 'pair')}"
+    return f"Verdicts of the {of} on {phrases.counted(judge.n_verdicts, 'pair')}"
 
 
 def gain(s: Subject) -> str:
@@ -314,7 +291,7 @@ def bias(s: Subject) -> str:
 def floored(s: Subject) -> str:
     """Return how many predictions were raised to the floor."""
     g = s.results.diagnostics
-    return f"{g.mu_floored:,} of {g.mu_entries:,} predictions ({percentage(g.mu_floored / g.mu_entries)})"
+    return f"{g.mu_floored:,} of {g.mu_entries:,} predictions ({phrases.percentage(g.mu_floored / g.mu_entries)})"
 
 
 def score_words(results: Estimates) -> str:
@@ -330,7 +307,7 @@ def score_words(results: Estimates) -> str:
         unit += f" ({scale.anchor[0]} = {scale.anchor[1]:g})"
     elif scale.mean is not None:
         unit += f" (mean {scale.mean:g})"
-    unit += AT_EQUAL_STYLE if results.style else ""
+    unit += phrases.AT_EQUAL_STYLE if results.style else ""
     if kind.link == "logit":
         unit += f"; a lead of {_LOG_ODDS_OF_60 * scale.factor:.2g} means 60 wins in 100 comparisons"
     return f"{definition}{unit}"
@@ -359,7 +336,7 @@ def score_head(e: Estimates, with_part: bool = True) -> str:
         f"every {d.equal_tasks} alike": bool(d.equal_tasks),
         "weighted": d.weighted and not d.equal_tasks,
         f"missing = {d.filled_with:g}": bool(d.n_filled),
-        AT_EQUAL_STYLE.lstrip(", "): e.style is not None,
+        phrases.AT_EQUAL_STYLE.lstrip(", "): e.style is not None,
         "these prompts only": d.prompts == "fixed",
         e.part: bool(e.part) and with_part,
     }
@@ -374,9 +351,9 @@ def better_words(e: Estimates) -> str:
 def measure(e: Estimates) -> str:
     """Return what a leaderboard measures, from how much data, and which direction is better, for its title."""
     d, votes = e.description, e.votes
-    size = f"mean of {counted(d.n_contexts - d.n_unlabelled, 'prompt')}"
+    size = f"mean of {phrases.counted(d.n_contexts - d.n_unlabelled, 'prompt')}"
     if not e.are_means:
-        size = counted(d.n_votes if votes is None or e.part else votes.n_used, e.counts)
+        size = phrases.counted(d.n_votes if votes is None or e.part else votes.n_used, e.counts)
     return "; ".join(filter(None, (f"{score_head(e)}, {size}", better_words(e)[:-1].lower(), e.looks.lstrip())))
 
 
@@ -449,8 +426,8 @@ def pairs_left_out(s: Subject) -> str:
     n, votes, noun = s.results.diagnostics.pairs_left_out, s.results.votes, s.results.counts
     n_lost, said = votes.n_left_out if votes else 0, ""
     if n:
-        with_votes = f" ({counted(n_lost, noun)})" if n_lost else ""
-        said = f"{counted(n, 'pair')} with too few labels{with_votes} {'is' if n == 1 else 'are'} not compared."
+        with_votes = f" ({phrases.counted(n_lost, noun)})" if n_lost else ""
+        said = f"{phrases.counted(n, 'pair')} with too few labels{with_votes} {'is' if n == 1 else 'are'} not compared."
     if votes and n_lost and s.results.of_models:
         used, total = next((u, n) for u, n in zip(votes.used, votes.total, strict=True) if u < n)
         said += f' In the column "{noun}s", {used:,}/{total:,} means that {used:,} of {total:,} {noun}s are used.'
@@ -481,7 +458,7 @@ def display_order(s: Subject) -> str:
     ordered, meaning = "modelled" if d.ordered else "ignored", ""
     # NaN, where the effect cannot be tested, is not below.
     if not d.ordered and abs(g.position_z) > normal_critical(s.level.alpha / 2):
-        uneven = "" if g.order_effect_error else some_of([name for name, _ in g.uneven_orders])
+        uneven = "" if g.order_effect_error else phrases.some_of([name for name, _ in g.uneven_orders])
         meaning = "; every model is shown first in about half of its labels, so that this favours none of them"
         if g.order_effect_error:
             meaning = "; one effect of order for all pairs is taken off the scores"
@@ -492,14 +469,14 @@ def display_order(s: Subject) -> str:
 
 def opponents(s: Subject) -> str:
     """Return over which opponents a win probability is averaged, and how ties count."""
-    e, others = s.results, the_others(s.results, "the models that it is compared with")
-    if fewest := fewest_opponents(e):
+    e, others = s.results, phrases.the_others(s.results, "the models that it is compared with")
+    if fewest := phrases.fewest_opponents(e):
         others += f" (a dash stands for fewer than {fewest})"
     averaged = f", averaged over {others}, which all count the same" if len(e.models) > 2 else ""
     # Win probabilities are about the votes, which scores at equal style are not.
     unadjusted = ", without the adjustment for style" if e.style else ""
     ties = e.description.tie_weights
-    return f"{averaged}{unadjusted}{f'; a tie counts {tie_weight(ties)}' if ties else ''}"
+    return f"{averaged}{unadjusted}{f'; a tie counts {phrases.tie_weight(ties)}' if ties else ''}"
 
 
 def tests_of_pairs(s: Subject) -> str:

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..fit.estimates import Estimates
-from ..tables.display_text import isolated, wrapped
+from ..tables.summary_table import isolated, wrapped
 from .fact_words import Subject
 from .phrases import SummaryLevel, as_sentence
 
 _LIST = """
 = First place
 single, intervals, means: {mean_of_one}
-test: {race.who_leads}
+race: {race.who_leads}
 race: {race.order_of_lead}
 race: {race.by_how_much}
 race: {apart} are told apart.
@@ -54,9 +54,9 @@ page, half ties: A tie counts as half a win; {ties} of the {noun}s are ties. |
 page, looks: Intervals, tests and rank sets hold{looks}. |
 = What they depend on
 means, features: | The features of the formula are not used where no score is missing.
-contextual: | The scores are means over prompts of r_j(x) = b_j + w_j'x, the scores of a Bradley-Terry model that are
-  linear in the features x. The coefficients maximise the likelihood of all votes. If log-odds are not differences of
-  such scores, the means depend on how often each pair was compared on which prompts.
+contextual: | The scores are means over prompts of r_j(x) = b_j + w_j'x, scores of a Bradley-Terry model that are
+  linear in the features x. If log-odds are no differences of such scores, the means depend on which pairs met on which
+  prompts.
 likelihood, -contextual: | The scores maximise the Bradley-Terry likelihood of all votes. If log-odds are not
   differences of scores, the scores depend on how often each pair was compared.
 likelihood, -contextual, features: | The features of the formula are not used; estimator='bt_contextual' uses them.
@@ -67,19 +67,16 @@ learnt, curved, -style, averaged: | Preferences are averaged over prompts first,
 learnt, curved, -style, -averaged, assumes: | It is assumed that the Bradley-Terry model holds for every prompt;
   restriction_test() tests this.
 learnt, curved, -style, -averaged, features: | For each prompt, scores are computed from the preference probabilities
-  given the features in the formula; the scores shown are their averages over prompts. They are not linear in the
-  preferences, and so depend on which features are conditioned on: a formula with other features would define other
-  scores; average='preferences' has a target that does not depend on the features.
+  given the features in the formula, and averaged over prompts. They are not linear in the preferences: a formula with
+  other features would define other scores; average='preferences' has a target that does not depend on the features.
 learnt, curved, -style, -averaged, -features: | The scores describe preferences averaged over all prompts. A formula
-  with features would define other scores, unless the preferences are averaged before scores are computed
-  (average='preferences').
+  with features would define other scores, unless average='preferences'.
 = The columns
 by counts: Pairs weigh as much as they have labels: {as_met}, and with smaller standard errors. |
 met: {win_head}: against the models that each was compared with, which differ{dash}. |
 intervals, tested against: z and adj. P: against {neutral_text}. |
 intervals, -page: | z and adj. P test whether {score} equals {neutral}. {adjusted}
-models, -means: | The win probability is the estimated probability that the model wins a comparison{opponents}. The
-  share of its {noun}s that a model won may be another number, because it depends on the opponents that it met.
+models, -means: | The win probability is the estimated probability that the model wins a comparison{opponents}.
 = Style
 style: Slopes on {style} are removed; see .style. | {slopes}
 = What the intervals and ranks promise
@@ -88,11 +85,10 @@ intervals: {jointly} | If the assumptions below hold, then with {confidence} {al
 looks: | {promise}
 rank sets: | With {level.confidence} confidence all rank sets, the ranks that the data leave possible, contain the true
   ranks. Two models are told apart where the tests show that one of them ranks above the other: this holds for {apart}.
-letters, -page: | Models without a common {sign} in ranks() are told apart. Models that share a {sign} may still differ.
-rank sets: | Intervals of single scores may overlap although the difference between two models is significant: compare
-  two models by their difference, not by their intervals.
-tests of pairs: | Differences of two models are tested all at once: intervals and adjusted p-values hold for all pairs
-  together, so that any pair may be chosen after looking.
+letters, -page: | Models without a common {sign} in ranks() are told apart. Models that share a {sign} may still
+  differ.
+rank sets: | Compare two models by their difference: their intervals may overlap although it is significant.
+tests of pairs: | Differences of two models are tested all at once, so that any pair may be chosen after looking.
 intervals, one-step, -derived, -page: | Votes that were not cast are assumed to be like those that were{bounds}.
 intervals, untested: There is no test for {without_error}: the standard error is zero, because {why_no_error}.
 always: | {covariance}
@@ -108,15 +104,14 @@ winners read: The two columns of models say who won and who lost, so that displa
 counts read: The columns are numbers of votes: {meanings}.
 preferences read: | The labels are preferences from {scale} ({meanings}). There is no category for ties.
 probabilities read: | The labels are probabilities ({meanings}).
-grades read: | Labels are grades. Each number is the share of a win that a grade is worth for the model shown first; the
-  other model gets the remainder ({meanings}). {grades}
+grades read: | Labels are grades. Each number is the share of a win that a grade is worth for the model shown first;
+  the other model gets the remainder ({meanings}). {grades}
 labels read: | Labels: {meanings}.
-derived, -means: | Comparisons are those of the {g.outcome_kind} on a prompt: {winner}. Comparisons on one prompt depend
-  on each other, and the standard errors allow for that.
+derived, -means: | Comparisons are those of the {g.outcome_kind} on a prompt: {winner}. Comparisons on one prompt
+  depend on each other, and the standard errors allow for that.
 clusters: {dependence_of_clusters} |
 always: {modelled}
 always: {grades_and_judges}
-always: {more_runs} |
 judge, -intervals: {verdicts} are used; see .judge. | {verdicts} are used in the estimate.
 judge, intervals: {verdicts} are used; see .judge. | {verdicts}, {unlabelled} of them without a human label, are used.
   The variances of the scores are on average {gain}.
@@ -125,25 +120,21 @@ judge, features of judges, intervals: | Verdicts are features of the outcome mod
 = Method
 means, gaps: | The scores are means over all prompts, although some models have no score on some of them. Features of
   the formula, judges, and other models whose scores are not missing together with these, predict the scores that are
-  not there, out of fold, and the scores that are there correct the predictions{by_runs}; where nothing predicts them, a
-  score is the mean of those that are there. Standard errors come from the variance between prompts. Differences of
-  models are paired on the prompts that both have.
+  not there, out of fold, and the scores that are there correct the predictions{by_runs}. Standard errors come from the
+  variance between prompts. Differences of models are paired on the prompts that both have.
 means, -gaps: | The scores are plain means, and nothing is learnt. Standard errors come from the variance between
-  prompts, which contains that between runs. All models were scored on the same prompts, so that differences of models
-  are paired: what makes a prompt hard for all of them cancels.
-contextual: | The scores maximise the likelihood of a Bradley-Terry model in which scores are linear in the prompt's
-  features, averaged over prompts.
-likelihood, -contextual: | The scores maximise the likelihood of the Bradley-Terry model.
-likelihood: | Their standard errors are sandwich estimates, which do not assume that the model is right.
+  prompts, which contains that between runs. Differences of models are paired: what makes a prompt hard for all
+  cancels.
+likelihood: | The scores maximise the likelihood. Their standard errors are sandwich estimates, which do not assume
+  that the model is right.
 learnt, one fold: | Preference probabilities were estimated by the frequencies of the pairs among all {noun}s, because
   there are no features.
 learnt, -one fold: | Preference probabilities were estimated with cross-fitting (learner: {d.learner}; {d.n_folds}
   folds, {repetitions}): the {noun}s on a prompt are never predicted by a model that has seen them.
 learnt: | Propensities, the probabilities that a pair is {chosen}, are {source}.
 learnt, -corrected: | The scores are computed from the learnt probabilities without a correction of their bias.
-corrected: | Each score is first computed from these probabilities and then corrected with the {noun}s, each weighted by
-  one over its propensity. The correction removes the first-order effect of errors in the learnt probabilities, so that
-  intervals can be valid although machine learning was used.
+corrected: | Each score is first computed from these probabilities and then corrected with the {noun}s, each weighted
+  by one over its propensity, which removes the first-order effect of errors in the learnt probabilities.
 corrected, assumes: | It is assumed that a Bradley-Terry model holds in every prompt.
 corrected, -assumes: | No Bradley-Terry model is assumed.
 corrected, -assumes, bt: | The scores are those whose differences come closest to the log-odds of wins of all pairs.
@@ -151,53 +142,51 @@ corrected, -assumes, bt: | The scores are those whose differences come closest t
 intervals, -fixed: | The {unit} are a sample of the population of {unit} to which the statements apply{population}.
 intervals, fixed: | The statements are about these prompts only.
 intervals, clusters: | {nouns} of different clusters of {clusters} are independent; within a cluster they may depend.
-intervals, context, -clusters: | Different prompts are independent; {noun}s on the same prompt may depend on each other.
+intervals, context, -clusters: | Different prompts are independent; {noun}s on the same prompt may depend on each
+  other.
 intervals, -context, -clusters: | Different votes are independent.
-intervals, means, drawn: | Runs were drawn with the given probabilities, whatever their scores would be: a round of runs
-  may depend on earlier scores, but not on those of the prompt itself.
-intervals, means: | Limits count one unseen prompt on their side; beyond that errors of the means are near normal, which
-  needs many prompts, and more of them where nearly all scores of a model are equal.
+intervals, means, drawn: | Runs were drawn with the given probabilities, whatever their scores would be: a round of
+  runs may depend on earlier scores, but not on those of the prompt itself.
+intervals, means: | Limits count one unseen prompt on their side; beyond that errors of the means are near normal,
+  which needs many prompts, and more of them where nearly all scores of a model are equal.
 intervals, contextual: | Differences between models are linear in the prompt's features. If they are not, the scores
   depend on how often each pair was {chosen}, and on which prompts.
 intervals, likelihood, -contextual: | Differences between models are the same in all prompts. If they are not, the
   scores depend on how often each pair was {chosen}.
 intervals, learnt, features: | Given the features of the prompt in the formula ({terms}), which pairs are {shown} does
   not depend on how the {noun}s would turn out.
-intervals, learnt, -features: | Which pairs are {shown} does not depend on the prompt in a way that also matters for the
-  outcome: the formula has no features of the prompts.
+intervals, learnt, -features: | Which pairs are {shown} does not depend on the prompt in a way that also matters for
+  the outcome: the formula has no features of the prompts.
 intervals, learnt: | Every compared pair had a chance to be {chosen} for every kind of prompt. The smallest propensity
   of a {noun} is {g.min_propensity:.3g}.
-intervals, learnt, linear: | The learnt probabilities are close enough to the truth: the error that remains after the
+intervals, learnt: | The learnt probabilities are close enough to the truth: the error that remains after the
   correction is a product of the errors of the preference probabilities and of the propensities.
-intervals, learnt, -linear: | The learnt probabilities are close enough to the truth: the errors that remain after the
-  correction are products of the errors of the preference probabilities and of the propensities, and squares of the
-  errors of the preference probabilities.
+intervals, learnt, -linear: | Squares of the errors of the preference probabilities remain, too, and are small enough.
 intervals, learnt, -linear, second order: | The bias from these squares was estimated and {g.second_order_treatment}.
 intervals, learnt, effective, -clusters: | Errors of the scores are normally distributed, which needs many prompts:
   every standard error rests on the equivalent of at least {n_effective} prompts of equal influence.
-intervals, learnt, effective, clusters: | Errors of the scores are normally distributed, which needs many clusters, none
-  of which has much of the votes: there are {n_clusters}.
+intervals, learnt, effective, clusters: | Errors of the scores are normally distributed, which needs many clusters,
+  none of which has much of the votes: there are {n_clusters}.
 = Diagnostics
 learnt: | Out-of-fold log-loss is {g.log_loss:.3f} ({g.log_loss_constant:.3f} for constant probabilities){calibration}.
 likelihood: | In-sample log-loss is {g.log_loss:.3f} ({g.log_loss_constant:.3f} for a fair coin).
-learnt: | Labels are weighted by 1 / propensity. The effective sample size of the weighted labels of a pair is at least
-  {g.effective_share:.2f} times their number (1 if all weights are equal).
+learnt: | Labels are weighted by 1 / propensity; the effective number of those of a pair is at least
+  {g.effective_share:.2f} times their number.
 intervals, subtracted: A bias of up to {g.bias_subtracted:.1f} standard errors was estimated and subtracted.
 intervals, second order: | Errors of mu bias the scores to second order. The largest of these biases is estimated as
   {bias}; the biases were {g.second_order_treatment}.
 intervals, partly removed: | The labels are too few to see all of them, along every function of the features.
 intervals, bias in doubt: Scores may have a bias, estimated as up to {bias}; intervals are reliable up to {reliable}.
   Collect more {noun}s, or use functional='borda', which has no such bias. |
-learnt, floored: | The floor of {g.floor:g}, the smallest probability that the outcome model may give to a category, was
-  applied to {floored}.
+learnt, floored: | The floor of {g.floor:g}, the smallest probability that the outcome model may give to a category,
+  was applied to {floored}.
 learnt, -floored, -raised: | Predicted probabilities needed no floor.
-raised: | The mean preferences of {raised} were so close to 0 or 1 that their log-odds or ratios would have no bound;
-  they were raised to a floor.
+raised: | The mean preferences of {raised} were so close to 0 or 1 that they were raised to a floor.
 learnt, ordered: {wins_by_order}. | {display_order}
 learnt, -ordered: | {display_order}
 order tested: Being shown first adds {order_effect} to the {of_what} (standard error {order_error}).
-order tested, learnt: This was estimated in the pairs that were shown in both orders and is taken off the scores of all,
-  which assumes that order has the same effect in every pair.
+order tested, learnt: This was estimated in the pairs that were shown in both orders and is taken off the scores of
+  all, which assumes that order has the same effect in every pair.
 intervals: {doubts} |
 intervals, -tests of pairs: | Intervals of scores hold jointly by {jointly_by}.
 tests of ranks: | Rank sets and groups come from {tests_of_ranks} of all differences{level.bootstrap_words} (critical
@@ -249,30 +238,12 @@ def read_facts(text: str) -> dict[str, tuple[Fact, ...]]:
 
 
 FACTS = read_facts(_LIST)
-(
-    FIRST,
-    _NONE,
-    _WARNINGS,
-    PART,
-    SCORES,
-    _DEPEND,
-    _COLUMNS,
-    _STYLE,
-    _PROMISES,
-    _DATA,
-    _METHOD,
-    _ASSUMED,
-    _FIGURES,
-    _MORE,
-    _SHORT,
-) = FACTS
+FIRST, _NONE, _WARNINGS, PART, SCORES, _DEPEND, _COLUMNS, _STYLE, *_LATER = FACTS
+_PROMISES, _DATA, _METHOD, _ASSUMED, _FIGURES, _MORE, _SHORT = _LATER
 # The topics of each paragraph below a summary; warnings stand before the last paragraph.
 _PARAGRAPHS = ((FIRST, _NONE, _WARNINGS), (PART, _STYLE, _DATA, _FIGURES), (SCORES, _COLUMNS, _PROMISES, _MORE))
 # The sections of explain(), and of a page below "How to read this page", in their order.
-_SECTIONS = (
-    (SCORES, _DEPEND, _COLUMNS, _STYLE, FIRST, _NONE, _PROMISES, PART, _DATA),
-    (_METHOD, _ASSUMED, _FIGURES),
-)
+_SECTIONS = (SCORES, _DEPEND, _COLUMNS, _STYLE, FIRST, _NONE, _PROMISES, PART, _DATA, _METHOD, _ASSUMED, _FIGURES)
 
 
 def short_facts(subject: Subject, *topics: str) -> list[str]:
@@ -303,12 +274,9 @@ def short_note(results: Estimates, level: SummaryLevel) -> list[str]:
     return [*long_facts(subject, SCORES), *short_facts(subject, _NONE, _PROMISES, _SHORT)]
 
 
-def explanations(
-    subject: Subject, remarks: Sequence[tuple[str, Sequence[str]]] = ()
-) -> list[tuple[str, Sequence[str]]]:
-    """Return titles and paragraphs of the sections on a fit; ``remarks`` stand before the diagnostics."""
-    for_all, for_some = ([(topic, long_facts(subject, topic)) for topic in topics] for topics in _SECTIONS)
-    sections: list[tuple[str, Sequence[str]]] = [*for_all, *for_some[:-1], *remarks, for_some[-1]]
+def explanations(subject: Subject) -> list[tuple[str, list[str]]]:
+    """Return titles and paragraphs of the sections on a fit."""
+    sections = [(topic, long_facts(subject, topic)) for topic in _SECTIONS]
     return [(title, texts) for title, texts in sections if texts]
 
 

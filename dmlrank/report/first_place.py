@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._utils.distributions import normal_critical
-from ..data.columns import similar_names
-from ..data.derived_pairs import DERIVED_KINDS
-from ..data.vote_columns import FEW_CLUSTERS
+from ..data.preferences import FEW_CLUSTERS
 from ..fit.estimates import Estimates
 from ..inference.ranks import FirstPlace, rank_bounds
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
+from ..inference.score_limits import normal_critical
+from ..tables.summary_table import decimals, fewest_decimals, fixed_text, p_value_clause
 from .phrases import SummaryLevel, counted, enumerated, models_with_few_votes, some_of
 
 POWER = 0.8
@@ -32,8 +30,6 @@ class Race:
     leader, rival: The leader, and the best model that may be first as well, or else the second one.
     named: The models that may be first, too.
     unplaced: Sentence about models that have too few votes or prompts to be placed; empty where there are none.
-    several: A sentence about names that are probably of one model; empty where there are none.
-    untold: Why the data do not say who is first; empty where the test says it.
     """
 
     results: Estimates
@@ -43,8 +39,6 @@ class Race:
     rival: str
     named: list[str]
     unplaced: str
-    several: str
-    untold: str
 
     @property
     def n_pairs(self) -> int:
@@ -54,21 +48,18 @@ class Race:
     @property
     def who_leads(self) -> str:
         """Say whether first place is decided, and where only its own test decides it, why ranks say less."""
-        if self.untold:
-            return self.untold
         first, leader, models = self.first, self.leader, self.results.models
         p_values = {models[k]: float(p) for k, p in zip(first.others, first.p, strict=True)}
         test = "test of first place" if first.is_single else "adjusted for all pairs"
-        several = f"{self.several} ".lstrip()
         if first.decided:
             shown = f"{test}: P {p_value_clause(float(first.p.max()))}"
             if self.unplaced:
-                return f"{several}Of the models with enough votes {leader} is first ({shown}). {self.unplaced}"
+                return f"Of the models with enough votes {leader} is first ({shown}). {self.unplaced}"
             if first.separated.all():
-                return f"{several}First place is decided: {leader} is first ({shown})."
+                return f"First place is decided: {leader} is first ({shown})."
             worst = int(rank_bounds(self.level.separation.above)[1][first.leader]) if self.level.separation else 0
             return (
-                f"{several}{leader} is first if this is the only question ({shown}); its rank in the table, 1-{worst}, "
+                f"{leader} is first if this is the only question ({shown}); its rank in the table, 1-{worst}, "
                 f"allows for questions about all {self.n_pairs:,} pairs of models at once."
             )
         equal = [models[k] for k in first.others[first.difference == 0]]
@@ -79,7 +70,7 @@ class Race:
         who = others if is_nobody_out else some_of(self.named)
         p = max(p_values[name] for name in (p_values if is_nobody_out else self.named))
         shown = f"{test}: P {p_value_clause(p)}"
-        said = f"{several}First place is not decided: {leads}, but {who} may be first, too ({shown})."
+        said = f"First place is not decided: {leads}, but {who} may be first, too ({shown})."
         return f"{said} {self.unplaced}".rstrip()
 
     @property
@@ -183,8 +174,6 @@ def headline(results: Estimates, level: SummaryLevel) -> str:
     race = race_of(results, level)
     if race is None or level.separation is None:
         return ""
-    if race.untold:
-        return "It is not decided who is first: one of the first models has several names."
     unplaced, of = race.first.unplaced, "Of the models with enough votes, " * bool(race.unplaced)
     ranked = np.argsort(-results.merit, kind="stable")
     best = rank_bounds(level.separation.above)[0]
@@ -205,14 +194,9 @@ def race_of(results: Estimates, level: SummaryLevel) -> Race | None:
     if first is None or separation is None:
         return None
     leader, others = models[first.leader], [models[k] for k in first.others]
-    tied = {models[k] for k in first.others[~first.separated]}
     is_open = [name for name, p in zip(others, first.p, strict=True) if not p <= first.alpha]
-    alike, several = _models_of_several_names(results)
-    untold = ""
-    if not alike.isdisjoint({leader, *tied}):
-        untold = f"{several} This fit does not say who is first, because one of the first models has several names."
     unplaced = _unplaced(results, [models[k] for k in first.unplaced])
-    return Race(results, level, first, leader, others[first.rival], is_open, unplaced, several, untold)
+    return Race(results, level, first, leader, others[first.rival], is_open, unplaced)
 
 
 def _unplaced(results: Estimates, names: list[str]) -> str:
@@ -229,22 +213,6 @@ def _unplaced(results: Estimates, names: list[str]) -> str:
     # Votes against models that are left out counted for min_votes=, too, and are not known here.
     more = "..." if results.diagnostics.models_dropped else max(few) + 1
     return f"{said}; res.update(min_votes={more}) ranks the others."
-
-
-def _models_of_several_names(results: Estimates) -> tuple[set[str], str]:
-    """Return names that differ only by letter case, inner blanks or Unicode form, and a sentence about them."""
-    if results.diagnostics.outcome_kind in DERIVED_KINDS:
-        return set(), ""
-    ranked = [results.models[j] for j in np.argsort(-results.merit, kind="stable")]
-    groups = similar_names([*ranked, *results.diagnostics.models_dropped])
-    groups = [group for group in groups if not set(ranked).isdisjoint(group)]
-    if not groups:
-        return set(), ""
-    named = "; ".join(" and ".join(map(repr, group)) for group in groups[:2]) + "; ..." * (len(groups) > 2)
-    return {name for group in groups for name in group}, (
-        f"Names that differ only by letter case, inner blanks or Unicode form are probably one model, but are ranked "
-        f"as different models ({named}); write one name for each model in the data."
-    )
 
 
 # --- sentences --------------------------------------------------------------------------------------------------------

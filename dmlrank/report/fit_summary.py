@@ -15,8 +15,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds, ranks_of
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text, p_value_text
 from .fact_words import Subject, better_words, meaning, score_head, score_words
 from .facts import short_note, summary_notes
 from .phrases import (
@@ -190,7 +189,7 @@ def leaderboard_columns(
         columns["rank_set"] = Column(
             "rank",
             "Rank",
-            [(rank_set_text(*ends),) for ends in sets],
+            [(str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}",) for ends in sets],
             [f"{best}.{worst:05d}" for best, worst in sets],
             f"All ranks that the data leave possible, with {level.confidence} confidence for all models at once: "
             f"1\u20132 is first or second.",
@@ -230,11 +229,6 @@ def _numbers(head: str, title: str, values: FloatArray, digits: int, explanation
     texts = [fixed_text(value, digits) for value in values]
     keys = [text if text.startswith("-") else "" for text in texts]
     return Column(head, title, [(text,) for text in texts], keys, explanation, hyphen="\u2212")
-
-
-def rank_set_text(best: int, worst: int) -> str:
-    """Return a rank set as it is written."""
-    return str(best) if best == worst else f"{best}-{worst}"
 
 
 # --- the summary ------------------------------------------------------------------------------------------------------

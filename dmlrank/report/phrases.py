@@ -1,21 +1,24 @@
-"""Parts of sentences that facts, tables and other rooms share, and notes that several tables have."""
+"""Parts of sentences that facts, tables and other rooms share, notes of tables, also of groups and comparisons."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.state import LEAST_LIKELY
-from ..inference.bootstrap_and_max_t import differences
 from ..inference.ranks import FirstPlace
 from ..inference.simultaneous import Separation
+from ..inference.wald import WaldTestResults
 from ..options import OPTIONS
-from ..tables.display_text import decimals, fewest_decimals, fixed_text
+from ..tables.summary_table import fixed_text, p_value_clause
 
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
 _SMALLEST_PERCENTAGE = 0.05
@@ -169,26 +172,6 @@ def scores_there(results: Estimates) -> list[str]:
     return [f"{d.runs_there}; runs without one are left out."] if d.runs_there else []
 
 
-def runs_or_prompts(results: Estimates) -> list[str]:
-    """Say what twice the runs and twice the prompts make of the standard error of a difference, where it is known."""
-    gain = results.diagnostics.gain_of_runs
-    if gain is None:
-        return []
-    best = np.argsort(-results.merit, kind="stable")[:2]
-    first, second = (results.models[j] for j in best)
-    error = float(differences(results.covariance, best[:1], best[1:]).std_error[0])
-    # Twice the runs halve the part of runs in the variance, 1 - (1 - gain)^2; twice the prompts halve all of it.
-    digits = decimals(np.array([error / 2]), fewest=fewest_decimals(results.scale.natural))
-    now, runs, prompts = (
-        fixed_text(error * factor, digits) for factor in (1.0, np.sqrt((1 + (1 - gain) ** 2) / 2), np.sqrt(0.5))
-    )
-    cut = " (the part of prompts, estimated below zero, counts as zero)" if gain == 1 else ""
-    return [
-        f"Standard error of {first} - {second}: {now}; twice the runs: {runs}{cut}, twice the prompts at the same "
-        f"price of runs: {prompts}."
-    ]
-
-
 def models_with_few_votes(results: Estimates) -> dict[str, int]:
     """Return the votes of models that have less than a fifth of those of a typical model, or of the most scores."""
     if results.votes is None or results.counts == "comparison":
@@ -317,3 +300,129 @@ def grades_sentences(results: Estimates) -> list[str]:
         )
         sentences.append(f"Graded answers have judge scores {ways} the others: {drawn}.")
     return sentences
+
+
+# Labelled prompts or clusters that a group needs for each free score before the law of the test of equality holds: with
+# 25, a 5 % test by chi-squared rejects true hypotheses in up to 8 % of simulations (docs/groups.md), with 3 the test of
+# independent groups by F.
+_PER_SCORE, _PER_SCORE_OF_F = 25, 3
+
+
+def independent_prompts(e: Estimates) -> int:
+    """Return the number of labelled prompts of a group, or of clusters where these are fewer."""
+    return min(
+        e.description.n_contexts - e.description.n_unlabelled, *(e.covariance.n_clusters or [e.description.n_contexts])
+    )
+
+
+def unseen_models(e: Estimates) -> list[str]:
+    """Return the models without a vote in a group."""
+    return [name for name, is_unseen in zip(e.models, e.is_unseen, strict=True) if is_unseen]
+
+
+def in_joint_tests(names: Sequence[str], estimates: Iterable[Estimates]) -> tuple[list[str], str]:
+    """Return the models of joint tests, all where fewer than two would be left, and say in brackets which are not.
+
+    A covariance says too little of models with few votes: those that are apart, whose intervals are in doubt, or that
+    have no vote in a group.
+    """
+    few = set[str]()
+    for e in estimates:
+        few |= {*e.description.models_apart, *e.diagnostics.doubtful_models, *unseen_models(e)}
+    left_out = [name for name in names if name in few]
+    if not 0 < len(left_out) < len(names) - 1:
+        return [*names], ""
+    return [name for name in names if name not in few], f" (without {some_of(left_out)}: too few votes)"
+
+
+def equality_note(fit: Estimates, groups: Mapping[str, Estimates], equality: WaldTestResults | str) -> str:
+    """Return the test that all models have the same scores in every group, with a caution where groups are small."""
+    if isinstance(equality, str):
+        return f"There is no test of equal scores in all groups: {equality}."
+    what = "every model has the same score in all groups"
+    hardness, without = "", in_joint_tests(fit.models, groups.values())[1]
+    if fit.are_means:
+        what = "differences between models are the same in all groups (each model's score less the mean score of all "
+        what += "models)"
+        hardness = " Whether the prompts of some groups are harder for all models is another question, and not tested."
+    note = (
+        f"Test that {what}{without}: {equality.figures}, P {p_value_clause(float(equality.pvalue))}. "
+        f'"P equal" tests one model at a time, '
+        f"adjusted for all models by Holm's method.{hardness}"
+    )
+    sizes = {name: independent_prompts(e) for name, e in groups.items()}
+    smallest = min(sizes, key=sizes.__getitem__)
+    n_required = (_PER_SCORE_OF_F if equality.law == "F" else _PER_SCORE) * equality.rank // (len(groups) - 1)
+    if sizes[smallest] < n_required:
+        note += (
+            f" The joint test rejects too often for these data: it needs {n_required} labelled prompts or clusters in "
+            f"every group, and {smallest} has {sizes[smallest]}."
+        )
+    return note
+
+
+# Numbers of reversals, and of changes of ranks or scores, that a sentence names.
+_REVERSALS_NAMED, CHANGES_NAMED = 3, 5
+
+
+# The words with which the news of a comparison begins, which pages show above its table.
+MOVED, _RANKED, OVERALL = NEWS = ("What moved", "Ranked in", "All prompts:")
+
+
+def arrival_sentences(names: Sequence[str], results: Sequence[Estimates]) -> list[str]:
+    """Say which models one of two neighbouring results has and the other has not: new ones, and those that are gone."""
+    sentences = []
+    for one, other in chain(*(((k, k - 1), (k - 1, k)) for k in range(1, len(names)))):
+        alone = [model for model in results[one].models if model not in results[other].models]
+        if alone:
+            sentences.append(f"{_RANKED} {names[one]!r}, not in {names[other]!r}: {first_of(alone, CHANGES_NAMED)}.")
+    return sentences
+
+
+def move_sentence(moves: pd.DataFrame, names: Sequence[str], level: float) -> str:
+    """Say which models' ranks are shown to have changed; ``moves`` has these rows only."""
+    confidence = f"({100 * level:g} % joint confidence)"
+    if not len(moves):
+        later = repr(names[1]) if len(names) == 2 else "any later result"
+        return f"{MOVED}: no model's rank is shown to differ between {names[0]!r} and {later} {confidence}."
+    texts = []
+    row: Any
+    for row in moves.itertuples():
+        low, high = sorted((abs(row.rank_change_low), abs(row.rank_change_high)))
+        places = f"{low}" if low == high else f"{low} to {high}"
+        verb = "rose" if row.rank_change_low > 0 else "fell"
+        texts.append(f"{row.model} {verb} by {places} place{'s' * (high > 1)} in {row.result!r}")
+    return f"{MOVED} from {names[0]!r}: {first_of(texts, CHANGES_NAMED)} {confidence}."
+
+
+def reversal_note(
+    names: Sequence[str], results: Sequence[Estimates], reversals: pd.DataFrame | str, alpha: float, of: str = "results"
+) -> str:
+    """Say which pairs of models two results, or groups, order differently, and for which of them a test shows it."""
+    without_intervals = [name for name, result in zip(names, results, strict=True) if not result.has_intervals]
+    if without_intervals:
+        # The note before this one says why there are no intervals.
+        return f"There are no tests between the results, because {without_intervals[0]!r} has no intervals."
+    if isinstance(reversals, str):
+        return f"There are no tests between the results. {as_sentence(reversals)}"
+    if not len(reversals):
+        return f"All {of} have the models that they share in the same order."
+    statement = (
+        f"{counted(len(reversals), 'pair')} of models {'is' if len(reversals) == 1 else 'are'} in opposite orders"
+    )
+    confidence = f"at a joint confidence level of {100 * (1 - alpha):g} %"
+    significant = reversals[reversals["p_adjusted"] <= alpha]
+    if not len(significant):
+        return (
+            f"{statement} in two of the {of}. The tests do not show for any of them {confidence} that both orders "
+            f"are real."
+        )
+    columns = ["model", "other", "above_in", "below_in", "p_adjusted"]
+    named = [
+        f"{model} is above {other} in {above_in} and below in {below_in} (adjusted p {p_value_clause(p)})"
+        for model, other, above_in, below_in, p in significant[columns].to_numpy(dtype=object)
+    ]
+    return (
+        f"{statement} in two of the {of}. For {len(significant):,} of them the tests show {confidence} that both "
+        f"orders are real: {first_of(named, _REVERSALS_NAMED)}."
+    )

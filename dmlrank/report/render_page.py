@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 import os
 import re
@@ -24,14 +23,13 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds
 from ..inference.score_limits import FEW_UNITS
 from ..inference.simultaneous import PairTests
-from ..tables.display_text import inert, printable, undirected
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, inert, printable, undirected
 from .fact_words import Subject, better_words, measure, score_head, score_words
 from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
 from .first_place import MOST_TIED, headline
 from .fit_summary import fit_facts, leaderboard_columns, score_digits
-from .joint_tables import NEWS
 from .phrases import (
+    NEWS,
     SummaryLevel,
     as_sentence,
     counted,
@@ -52,25 +50,6 @@ _OF_NAME = (
 _PLAIN = ("mean", "bt", "borda")
 # Models among which pairs are compared on larger pages; colours of makers.
 _MOST_PAIRED, _PAIRED_OF_MANY, _COLOURS = 200, 60, 8
-# Words that not all readers know, with what they mean; the first one in a section explains itself.
-_GLOSSARY = {
-    r"[Ll]og-odds": "ln(p / (1 - p)) of a probability p of winning: 0 is 50 wins in 100, 0.4 is 60, 1.1 is 75.",
-    r"[Pp]ropensit(?:y|ies)": "The probability that a pair of models was compared on a prompt.",
-    r"max-t": "Limits for the largest of all test statistics, so that all statements hold at once.",
-    r"step-down": "Tests in several steps, each of which leaves out what is shown; all statements hold at once.",
-    r"cross-fitting": "Predictions for a prompt come from a model that has not seen this prompt.",
-    r"debiased": "Errors of the learnt model are corrected by what was observed, so that intervals hold.",
-    r"Bradley-Terry": "A model in which each pair's odds of winning are those of the two scores.",
-    r"[Ss]tandard errors?": "The typical distance of an estimate from the true value.",
-    r"projection": "The scores whose differences come closest to the log-odds of wins of all pairs.",
-    r"P [<=]": "How probable so large a difference would be if there were none.",
-    r"told apart": "Tests show which one of the two is better.",
-    r"critical value": "How many standard errors an interval reaches to each side.",
-    r"bootstrap": "Limits from drawing again from the data.",
-    r"[Ff]unctional": "The rule that turns preferences or scores of single prompts into one score of a model.",
-    r"[Ee]stimator": "The method that computes scores from the data.",
-}
-_WORD = re.compile("|".join(f"({pattern})" for pattern in _GLOSSARY))
 _PAPER = (
     "D. Frauen, A. Deviyani, M. van der Schaar and S. Feuerriegel (2026). Nonparametric LLM Evaluation from "
     "Preference Data. arXiv:2601.21816."
@@ -125,8 +104,7 @@ class Board:
     tests: Two-sided max-t tests of all differences: the best model with each of the others, then the second best with
         each of those below it, and so on. None where there are no intervals or no models.
     is_explained: Whether the page explains method, assumptions and diagnostics below this leaderboard.
-    remarks: Titles and paragraphs of further sections below the leaderboard.
-    pictures: Titles, pictures, tables and notes of further sections.
+    sections: Titles, pictures (if any), tables and notes of further sections.
     about: A sentence below the leaderboard's title; may be empty.
     p_mean (K,): Adjusted p-values of the test that a score is the mean, where the page shows leaderboards side by side.
     """
@@ -136,8 +114,7 @@ class Board:
     level: SummaryLevel
     tests: PairTests | None
     is_explained: bool = True
-    remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    pictures: tuple[tuple[str, str, Summary, str], ...] = ()
+    sections: tuple[tuple[str, str, Summary, str], ...] = ()
     about: str = ""
     p_mean: FloatArray | None = None
 
@@ -216,7 +193,6 @@ def write_page(
     policy += "base-uri 'none'; form-action 'none'"
     data: dict[str, object] = {"title": title, "boards": [board_data(board) for board in boards]}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["explained"] = _explained
     text = environment.from_string(_asset("page.html")).render(
         title=title,
         name=masthead.title,
@@ -294,7 +270,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     says = short_facts(subject, FIRST)
     said = headline(results, level) or (says or [""])[0]
     few = f" Only {board.size}." if board.is_small and results.has_intervals else ""
-    sections = explanations(subject, board.remarks) if board.is_explained else ()
+    sections = explanations(subject) if board.is_explained else ()
     # The formula of the score in one sentence, and what a lead of log-odds means.
     facts = [*long_facts(subject, SCORES)[:2], as_sentence(score_words(results).partition("; ")[2])]
     facts += [text for text in short_facts(subject, SCORES, PART) if not text.startswith("Scores:")]
@@ -320,7 +296,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
         "has_pairs": board.tests is not None,
         "reference": reference,
         "n_paired": len(board.paired),
-        "pictures": [(title, picture, _overview(table), _said(text)) for title, picture, table, text in board.pictures],
+        "further": [(title, picture, _overview(table), _said(text)) for title, picture, table, text in board.sections],
         "confidence": level.confidence,
         "sections": [(title, [_said(without_code(text)) for text in paragraphs]) for title, paragraphs in sections],
     }
@@ -371,21 +347,6 @@ def _grid(boards: Sequence[Board], masthead: Masthead) -> Mapping[str, object]:
         columns.append(cells)
     rows = [(name, masthead.colour(name), [of.get(name, ("\u2013", "", "", "")) for of in columns]) for name in models]
     return {"rows": rows, "heads": heads, "confidence": boards[0].level.confidence}
-
-
-def _explained(texts: Sequence[str]) -> list[str]:
-    """Return the texts of a section as HTML, in which the first one of each word of the glossary explains itself."""
-    seen = set[str]()
-
-    def explain(match: re.Match[str]) -> str:
-        place = next(number for number, part in enumerate(match.groups()) if part)
-        pattern = list(_GLOSSARY)[place]
-        if pattern in seen:
-            return match[0]
-        seen.add(pattern)
-        return f'<dfn tabindex="0">{match[0]}<span> ({_GLOSSARY[pattern][:-1]})</span></dfn>'
-
-    return [_WORD.sub(explain, html.escape(text, quote=False)) for text in texts]
 
 
 def _said(text: str) -> str:
@@ -499,29 +460,12 @@ def board_data(board: Board) -> dict[str, object]:
 
 def _about(board: Board) -> Mapping[str, object]:
     """Return what identifies the fit in downloaded files."""
-    results = board.results
-    description, sequence = results.description, results.sequence
-    looks = {"planned": sequence.planned, "start": sequence.start, "unit": printable(sequence.unit)} if sequence else {}
-    return {
-        "formula": printable(description.formula),
-        "functional": printable(results.functional_label),
-        "scale": printable(results.scale.name),
-        "estimator": results.estimator,
-        "part": printable(results.part),
-        "learner": printable(description.learner),
-        "covarianceType": description.cov_type,
-        "clusters": [printable(name) for name in description.clusters],
-        "constraint": printable(results.reason),
-        "prompts": description.n_contexts,
-        f"{results.counts}s": description.n_votes,
-        "level": float(f"{1 - board.level.alpha:.12g}"),
-        "alpha": board.level.alpha,
-        "critical": _finite(board.level.critical),
-        "whyNoIntervals": printable(results.why_no_intervals),
-        **({"sequential": looks} if looks else {}),
-        "seed": description.seed,
-        "version": description.version,
-    }
+    e, alpha = board.results, board.level.alpha
+    facts = {label.removesuffix(":"): value for label, value in fit_facts(e)} | {"Formula": e.description.formula}
+    facts |= {"Part": e.part, "Looks": e.looks.strip(), "Constraint": e.reason, "No intervals": e.why_no_intervals}
+    numbers = {"level": float(f"{1 - alpha:.12g}"), "alpha": alpha, "critical": _finite(board.level.critical)}
+    texts = {label: printable(text) for label, text in facts.items() if text}
+    return texts | numbers | {"version": e.description.version}
 
 
 def _finite(value: float) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray
-from ..tables.display_text import fixed_text, inert
+from ..tables.summary_table import fixed_text, inert
 
 _TICKS = 4
 # Share of the range of the numbers that is added on either side of the axis.

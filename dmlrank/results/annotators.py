@@ -24,8 +24,7 @@ from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
 from ..inference.wald import NamedEstimates, WaldTestResults, wald_test
 from ..report.phrases import counted
-from ..tables.display_text import fixed_text, p_value_clause, p_value_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, fixed_text, p_value_clause, p_value_text
 from .requirements import TitledTable
 
 Result = TypeVar("Result")
@@ -43,9 +42,8 @@ class AnnotatorReport(TitledTable, Generic[Result]):
     frame : DataFrame
         A row per annotator: ``votes``; the shares ``first`` of votes for the answer shown first and ``tie``; further
         votes on a pair that the annotator has seen, ``repeats``; ``pairs`` that the annotator and most of the others
-        decided, the share ``agreement`` on these, and ``chance``, its mean if the same answers were dealt to the pairs
-        at random; P values of exact tests, adjusted by Benjamini and Hochberg: ``p_chance``, that the agreement is
-        chance, and ``p_others``, that it is that of the others.
+        decided, the share ``agreement`` on these, and ``chance``, its mean if the same answers were dealt at random;
+        adjusted P values that the agreement is chance, ``p_chance``, and that of the others, ``p_others``.
     near_chance : tuple of str
         Annotators who agree less than the others do (``p_others``), and not more than by chance (``p_chance``).
     same_answers : DataFrame

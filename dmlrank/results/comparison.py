@@ -12,40 +12,36 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_type, real_number
+from .._utils.argument_checks import check_flag, check_type, real_number
 from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
 from ..data.arrays import FloatArray
-from ..data.columns import is_unicode, similar_names
+from ..data.columns import similar_names
 from ..data.graph import Graph, VoteCounts, losses_clause
 from ..data.hypotheses import LinearHypothesis
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
-from ..inference.ranks import rank_bounds, rank_changes, ranks_of
+from ..inference.ranks import rank_changes, ranks_of
 from ..inference.simultaneous import separate
 from ..inference.wald import WaldTestResults, wald_test
 from ..options import METHODS
+from ..report import phrases
 from ..report.fact_words import score_words
-from ..report.fit_summary import ShownModels, choose_models, rank_set_text
-from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, in_joint_tests, move_sentence, reversal_note
-from ..report.phrases import (
-    as_sentence,
-    counted,
-    enumerated,
-    few_votes_note,
-    first_of,
-    functional_unit,
-    percentage,
-)
+from ..report.fit_summary import ShownModels, choose_models
 from ..report.render_page import Board
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_texts
-from ..tables.summary_table import Summary
+from ..tables.summary_table import (
+    Summary,
+    decimals,
+    fewest_decimals,
+    p_value_clause,
+    p_value_text,
+    score_texts,
+)
 from .joint_estimates import JointBoards, JointEstimates, reversals_in
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
 from .rank_results import RankResults, result_of
 from .ranking import make_board
-from .requirements import Needs
-from .sequential_and_bootstrap import alpha_or_default, in_unit
+from .requirements import Needs, alpha_or_default, in_unit
 
 # Properties that automatic names are made from, in this order.
 _TRAITS: tuple[Callable[[Estimates], str], ...] = (
@@ -78,9 +74,8 @@ class Comparison(JointBoards):
     """Results side by side; :func:`dmlrank.compare` returns an object of this class.
 
     Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for live
-    results whose prompts are identified by ``context=``, and for independent samples. Without the covariance,
-    :meth:`cov_params`, :meth:`conf_int` (simultaneous over all results), :meth:`changes`, :meth:`t_test` and
-    :meth:`wald_test` raise an error with the reason.
+    results whose prompts are identified by ``context=``, and for independent samples; otherwise they raise an error
+    with the reason.
 
     Attributes
     ----------
@@ -91,12 +86,11 @@ class Comparison(JointBoards):
     joint_or_reason : JointEstimates or str
         All scores with one covariance, or why there is none.
     samples : str
-        How the samples of prompts are related, in a sentence: independent, or overlapping. Empty where all results are
-        of the same prompts, or where there is no joint covariance.
+        How the samples of prompts are related; empty where all results are of the same prompts.
     basis : str
         What the scores are computed from, where they were computed again on the pairs that all results compare.
     as_given : tuple of RankResults
-        The results before that: the leaderboards of the page, which have all models of each result.
+        The results before that: the leaderboards of the page.
 
     Examples
     --------
@@ -159,22 +153,19 @@ class Comparison(JointBoards):
         -------
         DataFrame
             Columns ``result model before after estimate std_error statistic p_value p_adjusted conf_low conf_high
-            rank_before rank_after rank_change rank_change_low rank_change_high``, a row per later result and model: the
-            models that all results have, the best of the first result first. ``estimate`` is ``after - before``. Ranks
-            are those among the models of the first and the later result; ``rank_change`` counts places gained, and its
-            limits hold for all rows at once, whatever ``method`` is.
+            rank_before rank_after rank_change rank_change_low rank_change_high``, a row per later result and model that
+            all results have. ``estimate`` is ``after - before``. Ranks are those among the models of the first and the
+            later result; ``rank_change`` counts places gained, and its limits hold for all rows at once.
 
         Raises
         ------
         OptionError
-            If the results have no joint covariance, or if their scores are different quantities: other functionals,
-            estimators, units, category weights, compared pairs, or, without a Bradley-Terry model, other models.
+            If the results have no joint covariance, or if their scores are different quantities.
 
         Notes
         -----
         Where an estimator assumes a Bradley-Terry model, results may have different models. Their scores are then taken
-        relative to the mean of the common models, which changes no difference between two of these. Any other score
-        depends on all models of its result, so that results with different models are refused.
+        relative to the mean of the common models. Any other score depends on all models of its result.
 
         The rank sets of R results hold with probability 1 - alpha / R each, so that all changes of ranks lie between
         the differences of their ends with probability 1 - alpha, however the results depend on each other.
@@ -203,20 +194,13 @@ class Comparison(JointBoards):
         WaldTestResults
             As in statsmodels. The degrees of freedom are (R - 1) times the structural rank, which is K - 1 where the
             functional fixes a combination of the K scores.
-
-        Raises
-        ------
-        OptionError
-            As for :meth:`changes`.
-        HypothesisError
-            If there are too few clusters for so many restrictions.
         """
         return self._test_unchanged(self._changes().joint)[0]
 
     def _test_unchanged(self, changes: JointEstimates) -> tuple[WaldTestResults, str]:
         """Return the test that changes are zero, and which models it leaves out."""
         shared = list(dict.fromkeys(changes.index.get_level_values("model")))
-        tested, without = in_joint_tests(shared, [result.estimates for result in self.as_given or self.results])
+        tested, without = phrases.in_joint_tests(shared, [result.estimates for result in self.as_given or self.results])
         if not without:
             return changes.test_zero(), ""
         # The level of scores may rest on the models that are left out.
@@ -246,16 +230,9 @@ class Comparison(JointBoards):
         -------
         DataFrame
             A row per reversal, the strongest evidence first. ``model`` is above ``other`` in the result ``above_in`` by
-            ``gap_above``, and below it in ``below_in`` by ``gap_below``. A small ``p_value``
-            is evidence that both true orders are as estimated: it is the larger of the two one-sided p-values
-            (intersection-union test). ``p_adjusted`` is
-            adjusted for all differences of all results (step-down max-t), so that all reversals with
-            ``p_adjusted <= 0.05`` can be claimed jointly.
-
-        Raises
-        ------
-        OptionError
-            If the results have no joint covariance.
+            ``gap_above``, and below it in ``below_in`` by ``gap_below``. ``p_value``, the larger of the two one-sided
+            p-values (intersection-union test), is of both orders; ``p_adjusted`` is adjusted for all differences of all
+            results (step-down max-t), so that all reversals with ``p_adjusted <= 0.05`` can be claimed jointly.
 
         References
         ----------
@@ -287,11 +264,7 @@ class Comparison(JointBoards):
 
     @one_thread()
     def _place_changes(self, alpha: float | None) -> pd.DataFrame:
-        """Return how every model's rank differs from its rank in the first result, for models that both results have.
-
-        The rank sets of R results hold with probability 1 - alpha / R each, so that all changes lie between the
-        differences of their ends with probability 1 - alpha, however the results depend on each other.
-        """
+        """Return how ranks of the models that both results have differ from those in the first result."""
         level = alpha_or_default(alpha, self.results[0].estimates.alpha) / len(self.results)
         parts = [(result.estimates, result.simultaneous) for result in self.results]
         above = [separate(e.estimate, simultaneous, level, e.sign).above for e, simultaneous in parts]
@@ -309,20 +282,20 @@ class Comparison(JointBoards):
         alpha, further_notes = self.results[0].estimates.alpha, [self.samples]
         # A change of rank may be noise: only those that are shown to be none stand in the table.
         moved: dict[tuple[str, str], int] = {}
-        news = arrival_sentences(self.names, self._places(alpha), self._reasons_for_no_rank())
+        news = phrases.arrival_sentences(self.names, [result.estimates for result in self.as_given or self.results])
         if all(result.estimates.has_intervals for result in self.results):
             moves = self._place_changes(None)
             moves = moves[(moves["rank_change_low"] > 0) | (moves["rank_change_high"] < 0)]
             places = zip(moves["result"], moves["model"], strict=True)
             moved = dict(zip(places, moves["rank_change"], strict=True))
             if self.samples or isinstance(self.joint_or_reason, str):
-                news.insert(0, move_sentence(moves, self.names, 1 - alpha))
+                news.insert(0, phrases.move_sentence(moves, self.names, 1 - alpha))
         if self.samples:
             changed, *further = self._change_notes()
             news.append(changed)
             further_notes += further
         for name, result in zip(self.names, self.results, strict=True):
-            further_notes += few_votes_note(result.estimates, f" in {name!r}")
+            further_notes += phrases.few_votes_note(result.estimates, f" in {name!r}")
         return self._scores_and_ranks(moved, [" ".join(news), self.basis], further_notes, shown)
 
     def _scores_and_ranks(
@@ -350,7 +323,7 @@ class Comparison(JointBoards):
             d = e.description
             cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
             size = f"{d.n_contexts:,} prompts, {d.n_votes:,} {e.counts}s, {len(e.models)} models, {cov}"
-            method = f"{functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
+            method = f"{phrases.functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
             header.append((f"{name}:", method, "Data:", size))
         rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
         meaning = (
@@ -363,7 +336,7 @@ class Comparison(JointBoards):
                 f" A number in brackets beside a rank is the number of places gained (+) or lost (-) compared with "
                 f"{self.names[0]!r}, among the models that both results have; changes that may be noise have none."
             )
-        if len({functional_unit(result) for result in results}) > 1:
+        if len({phrases.functional_unit(result) for result in results}) > 1:
             meaning += " Scores of different functionals have different units: compare ranks, not scores."
         without_intervals = [
             f"{name!r} is an estimate without intervals, so that no test supports its order: {result.why_no_intervals}."
@@ -372,53 +345,17 @@ class Comparison(JointBoards):
         ]
         joint = self.joint_or_reason
         reversals = joint if isinstance(joint, str) else self.reversals()
-        reversed_pairs = reversal_note(self.names, results, reversals, results[0].alpha)
+        reversed_pairs = phrases.reversal_note(self.names, results, reversals, results[0].alpha)
         notes = tuple(filter(None, (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)))
-        table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=2)
+        table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes)
         return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
-
-    def _places(self, alpha: float) -> list[dict[str, str]]:
-        """Return for each result as it was given what is said of a model that others lack: score and rank set."""
-        places = []
-        for result in self.as_given or self.results:
-            e = result.estimates
-            digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
-            said = [f"score {fixed_text(score, digits)}" for score in e.estimate]
-            if e.has_intervals:
-                sets = zip(*rank_bounds(separate(e.estimate, result.simultaneous, alpha, e.sign).above), strict=True)
-                of = f"of {len(e.models)}"
-                said = [f"{text}, rank set {rank_set_text(*ends)} {of}" for text, ends in zip(said, sets, strict=True)]
-            few = dict.fromkeys(e.diagnostics.models_with_few_prompts, f"too few {e.counts}s for a rank")
-            places.append(dict(zip(e.models, said, strict=True)) | few)
-        return places
-
-    def _reasons_for_no_rank(self) -> list[dict[str, str]]:
-        """Return for each result why models of other results have votes there, but too few for a score."""
-        reasons = []
-        for result in self.as_given or self.results:
-            e, steps = result.estimates, result.steps
-            of_result = dict.fromkeys(e.diagnostics.models_dropped, f"too few {e.counts}s on its pairs")
-            if steps is not None and of_result and "data" in steps.kept:
-                read = steps.kept["data"].result
-                votes = read.pair_votes()
-                for model in of_result:
-                    j = read.items.index(model)
-                    of_result[model] = (
-                        f"{counted(int(votes[j].sum() + votes[:, j].sum()), e.counts)}, too few on its pairs"
-                    )
-            if steps is not None and steps.options.pairs.min_votes > 1:
-                few = f"fewer than {steps.options.pairs.min_votes:,} {e.counts}s"
-                absent = [model for other in self.as_given or self.results for model in other.models]
-                of_result |= {model: few for model in absent if model not in e.models and model not in of_result}
-            reasons.append(of_result)
-        return reasons
 
     def _change_notes(self) -> list[str]:
         """Say which scores changed from the first result, or why there is no test of this."""
         try:
             changes = self._changes()
         except OptionError as error:
-            return [f"There are no tests of changes of scores. {as_sentence(str(error))}"]
+            return [f"There are no tests of changes of scores. {phrases.as_sentence(str(error))}"]
         try:
             test, without = self._test_unchanged(changes.joint)
             joint = f"Test that no score differs from {self.names[0]!r}{without}: {test.figures}, "
@@ -434,8 +371,8 @@ class Comparison(JointBoards):
         digits = decimals(frame["std_error"].to_numpy(), fewest=fewest)
         rows = significant[["model", "result", "estimate"]].to_numpy(dtype=object)
         named = [f"{model} by {estimate:+.{digits}f} in {result}" for model, result, estimate in rows]
-        of_all = f"{len(significant):,} of {counted(len(frame), 'change')} of scores"
-        return [f"The tests show {of_all} {level}: {first_of(named, CHANGES_NAMED, ', ')}.", joined]
+        of_all = f"{len(significant):,} of {phrases.counted(len(frame), 'change')} of scores"
+        return [f"The tests show {of_all} {level}: {phrases.first_of(named, phrases.CHANGES_NAMED, ', ')}.", joined]
 
     def _changes_table(self, alpha: float, changes: Changes) -> Summary:
         """Return the table with the change of every model's score (rows) in every later result (columns)."""
@@ -456,7 +393,7 @@ class Comparison(JointBoards):
             f"A change is the score in the later result minus the score in {reference!r}. Intervals hold for all "
             f"changes in the table at once, and p-values are adjusted for their number."
         )
-        counts = f"{counted(len(rows), 'model')}, {counted(len(later), 'later result')}"
+        counts = f"{phrases.counted(len(rows), 'model')}, {phrases.counted(len(later), 'later result')}"
         header = (("Scores:", score_words(first), "Changes:", counts),)
         notes = tuple(filter(None, (note, changes.level_note)))
         columns = tuple((head, 1) for of_result in heads for head in of_result)
@@ -466,53 +403,46 @@ class Comparison(JointBoards):
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
 
 
-def compare(*results: RankResults, independent: bool | None = None, **named: RankResults) -> Comparison:
+def compare(*results: RankResults, independent: bool = False, **named: RankResults) -> Comparison:
     """Put results side by side: functionals, estimators, groups, months or data sets.
 
     Parameters
     ----------
     *results : RankResults
         Results that get automatic names from the properties in which they differ; with ``independent=True`` the names
-        of the caller's variables. At least two results are needed,
-        counting the named ones.
-    independent : bool, optional
-        Whether the samples of all results are independent, such as the votes of two months on different prompts. None:
-        the identifiers of the prompts decide (the columns of ``context=``): samples without a common prompt or cluster
-        are independent. True is needed where there are no identifiers, as in stored results and in fits without
-        ``context=``, and where equal identifiers stand for different prompts; clusters of equal names are the same
-        clusters. False: the samples are not taken for independent even though no identifier is in two of them.
+        of the caller's variables. At least two results are needed, counting the named ones.
+    independent : bool
+        Whether the samples of all results are independent, such as the votes of two months on different prompts. By
+        default the columns of ``context=`` decide: samples without a common prompt or cluster are independent. True is
+        needed where there are no identifiers, as in stored results, and where equal identifiers stand for different
+        prompts; clusters of equal names are the same clusters.
     **named : RankResults
         Results with names: ``dr.compare(human=res, judge=other)``.
 
     Returns
     -------
     Comparison
-        Table and frame. Where results share prompts, tests between them use the covariance of their
-        influence values: ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``. ``reversals()`` has
-        the pairs that two results order differently, and ``changes()`` has the changes of scores and ranks
-        from the first result, with tests.
+        Its tests name scores as in ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``;
+        ``changes()`` and ``reversals()`` say what differs between the results.
 
     Raises
     ------
     OptionError
         If there are fewer than two results, or if ``independent`` is True for results of one data set.
     OptionTypeError
-        If an argument is not a result, or ``independent`` is not True, False or None.
+        If an argument is not a result.
 
     Notes
     -----
     With ``independent=True``, live results with other models, pairs or weights of pairs are computed again on the
-    models and pairs that all of them compare, so that scores are the same quantity; the summary says so, and names the
-    models that only some results have, with their scores there. Pairs have equal weights, or with
-    ``edge_weights="counts"`` in all of them the harmonic means of their numbers of prompts.
+    models and pairs that all of them compare, so that scores are the same quantity; the summary says so. Pairs have
+    equal weights, or with ``edge_weights="counts"`` in all of them the harmonic means of their numbers of prompts.
 
     The block of a result in the joint covariance is the covariance that the result reports. The covariance between two
     results with n_1 and n_2 prompts is the sum of the products of their influence values over the prompts that both
-    have, divided by n_1 n_2; products of sums by cluster where they have clusters. Two results have a prompt in common
-    where the columns of ``context=`` have the same value: votes of humans and of a judge on the same questions can be
-    compared although they are in different frames. Between independent samples the covariance is zero, so that the
-    covariance of a difference is the sum of the two. Results whose prompts cannot be identified stand side by side
-    without tests between them.
+    have, divided by n_1 n_2; products of sums by cluster where they have clusters. Prompts are the same where the
+    columns of ``context=`` have the same value, also in different frames. Between independent samples the covariance is
+    zero. Results whose prompts cannot be identified stand side by side without tests between them.
 
     Examples
     --------
@@ -534,7 +464,7 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     if len(all_results) < 2:
         raise OptionError(f"compare needs at least two results, and got {len(all_results)}")
     frame = inspect.currentframe()
-    variables = dict(frame.f_back.f_locals) if independent is True and frame is not None and frame.f_back else {}
+    variables = dict(frame.f_back.f_locals) if independent and frame is not None and frame.f_back else {}
     own = [next((name for name, value in variables.items() if value is result), "") for result in results]
     if not all(own) or len({*own, *named}) < len(all_results):
         # Samples have the names of the caller's variables where these are different names.
@@ -543,16 +473,11 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     return named_results(names, all_results, independent=independent)
 
 
-def named_results(
-    names: Sequence[str], results: Sequence[RankResults], *, independent: bool | None = None
-) -> Comparison:
+def named_results(names: Sequence[str], results: Sequence[RankResults], *, independent: bool = False) -> Comparison:
     """Compare results under names that need not be identifiers, such as names of files."""
     if len(names) != len(results) or len(set(names)) < len(names):
         raise OptionError(f"{len(results)} results need {len(results)} different names; got {listed(names)}")
-    for name in names:
-        if not is_unicode(name):
-            raise OptionError(f"the name {name!r} of a result is no text in Unicode; give the result another name")
-    check_type("independent", independent, bool | None, "True, False or None (identifiers of prompts decide)")
+    check_flag("independent", independent)
     for result in results:
         _NEEDS.check("compare", result)
     models = [result.models for result in results]
@@ -561,9 +486,9 @@ def named_results(
     if alike:
         named = "; ".join(" and ".join(map(repr, group)) for group in alike[:_MOST_NAMED])
         warn(
-            f"{counted(len(alike), 'model')} {'has' if len(alike) == 1 else 'have'} names in these results that differ "
-            f"only by letter case, blanks or Unicode form, and count{'s' * (len(alike) == 1)} as new and gone: {named}"
-            f"{'; ...' if len(alike) > _MOST_NAMED else ''}. Give each model one name before the fits",
+            f"names of {phrases.counted(len(alike), 'model')} in these results differ only by letter case, blanks or "
+            f"Unicode form, and count as new and gone: {named}{'; ...' if len(alike) > _MOST_NAMED else ''}. Give each "
+            f"model one name before the fits",
         )
     again, basis = on_common_pairs(names, results) if independent else (results, "")
     joint = joint_results(names, again, independent)
@@ -609,12 +534,14 @@ def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tup
         if votes is not None and e.votes is not None and (n_lost := n_votes - votes.n_used):
             counts = VoteCounts(votes.used, e.votes.total[[e.models.index(model) for model in result.models]])
             named = losses_clause(counts, result.models)
-            left_out.append(f"{n_lost:,} of {n_votes:,} votes of {name} ({percentage(n_lost / n_votes)}){named}")
+            left_out.append(
+                f"{n_lost:,} of {n_votes:,} votes of {name} ({phrases.percentage(n_lost / n_votes)}){named}"
+            )
     lost, harmonic = "; ".join(left_out), "the harmonic means of their numbers of prompts as weights"
     without = f"There is no score of {listed(apart, _MOST_NAMED)}, which these pairs do not connect with the others. "
     return again, (
         f"Scores of all results are computed on the {int(edges.sum()) // 2:,} pairs of {len(models)} models that "
-        f"{enumerated(names)} all compare; these pairs have "
+        f"{phrases.enumerated(names)} all compare; these pairs have "
         f"{'equal weights' if isinstance(edge_weights, str) else harmonic}. "
         f"{without if apart else ''}{f'This leaves out {lost}.' if lost else ''}".strip()
     )

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
 from ..data.arrays import kind_of_time
-from ..data.columns import check_identity, check_unicode
-from ..data.equal_values import value_codes
+from ..data.columns import check_identity, check_unicode, value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula, terms_of
 from ..data.frames import require_columns
@@ -56,13 +55,10 @@ class ContextGroups:
     @property
     def dependent(self) -> tuple[str, ...]:
         """Names of the groups whose indicators are linear combinations of the indicators of the groups before them."""
-        gram = self.members.astype(float) @ self.members.T.astype(float)
-        scaled = gram / np.sqrt(np.outer(np.diag(gram), np.diag(gram)))
-        kept: list[int] = []
-        for group in range(len(self.names)):
-            candidate = [*kept, group]
-            kept = candidate if np.linalg.eigvalsh(scaled[np.ix_(candidate, candidate)])[0] > 1e-9 else kept
-        return tuple(name for group, name in enumerate(self.names) if group not in kept)
+        indicators = self.members / np.sqrt(self.members.sum(axis=1, keepdims=True))
+        gram = indicators @ indicators.T
+        ranks = [np.linalg.matrix_rank(gram[:n, :n], tol=1e-9, hermitian=True) for n in range(len(self.names) + 1)]
+        return tuple(name for name, grows in zip(self.names, np.diff(ranks), strict=True) if not grows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,20 +88,6 @@ class ContextDesign:
         return np.column_stack([np.ones(len(table)), x]) if self.constant else x
 
 
-def gaps_in_groups(name: str, where: str, formula: str) -> str:
-    """Say why a column with missing values defines no groups, with the formula of a fit that drops these rows."""
-    outcome, _, rest = formula.partition("~")
-    features, _, items = rest.rpartition("|")
-    if name not in names_in(features.strip()).values:
-        term = f"C({name})" if name.isidentifier() else f"C(Q({name!r}))"
-        features = f" {term} " if features.strip() == "1" else f" {features.strip()} + {term} "
-    return (
-        f"by(): {name!r} is missing in {where}; fill the gaps, or leave these rows out with the formula "
-        f"\"{outcome}~{features}|{items}\" and missing='drop' (by itself, missing='drop' leaves rows out only where "
-        f"formula uses {name!r})"
-    )
-
-
 def read_groups(state: FitState, columns: Sequence[str]) -> ContextGroups:
     """Return groups of contexts: the combinations of values that occur in one or several columns."""
     if not columns:
@@ -115,7 +97,10 @@ def read_groups(state: FitState, columns: Sequence[str]) -> ContextGroups:
     for name in columns:
         column = table[name]
         if column.isna().any():
-            raise MissingDataError(gaps_in_groups(name, f"{int(column.isna().sum()):,} contexts", state.source.formula))
+            raise MissingDataError(
+                f"by(): {name!r} is missing in {int(column.isna().sum()):,} contexts; fill the gaps, or drop these "
+                f"rows with {name!r} in the formula of the fit and missing='drop'"
+            )
         levels = (
             [value for value in column.cat.categories if (column == value).any()]
             if isinstance(column.dtype, pd.CategoricalDtype)
@@ -125,12 +110,18 @@ def read_groups(state: FitState, columns: Sequence[str]) -> ContextGroups:
         check_unicode([name], (level for level in levels if isinstance(level, str)))
         if len(levels) > _MOST_GROUPS:
             raise OptionError(
-                f"by(): {name!r} has {len(levels)} values, more than the {_MOST_GROUPS} groups that by() allows; "
-                f"by('~ {name}') describes how scores vary with numbers"
+                f"by(): {name!r} has {len(levels)} values; allowed are {_MOST_GROUPS} groups; by('~ {name}') describes "
+                f"how scores vary with numbers"
             )
         code_of_value = {value: code for code, value in enumerate(levels)}
         coded.append((levels, column.map(code_of_value).to_numpy(dtype=np.intp)))
     level_codes, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
+    if len(level_codes) > _MOST_GROUPS:
+        raise OptionError(
+            f"by(): {len(level_codes):,} combinations of the values of {listed(columns)} occur, more than the "
+            f"{_MOST_GROUPS} groups that by() allows; name fewer columns, or give columns of booleans as one list, "
+            f"by([...]), for groups that may overlap"
+        )
     values = tuple(tuple(str(levels[at]) for (levels, _), at in zip(coded, row, strict=True)) for row in level_codes)
     check_function_of_features(state, columns, code.reshape(-1, 1).astype(float))
     members = np.arange(len(values))[:, None] == code.reshape(-1)
@@ -149,17 +140,12 @@ def read_design(state: FitState, formula: str) -> ContextDesign:
     roles = (*formula_of_fit.outcomes, *formula_of_fit.items)
     names = locate_names(text, available, state.source.environment, state.data.n_rows, roles)
     if names.arrays:
-        raise FormulaError(
-            f"by({formula!r}) uses {listed(names.arrays)}, which are no columns; by() reads columns of the data only"
-        )
+        raise FormulaError(f"by({formula!r}) uses {listed(names.arrays)}, which are no columns of the data")
     columns = names.columns
     table = context_table(state, columns, "by()")
     missing = [name for name in columns if table[name].isna().any()]
     if missing:
-        raise MissingDataError(
-            f"by(): values of {listed(missing)} are missing in some contexts; fill the gaps, or leave these rows "
-            f"out of the fit"
-        )
+        raise MissingDataError(f"by(): {listed(missing)} are missing in some contexts; fill the gaps")
     x, feature_map = fit_features(text, {name: table[name] for name in columns}, len(table), state.source.environment)
     check_features(x, feature_map.names, keep_missing=False)
     constant = any(not term.factors for term in terms_of(text))
@@ -173,23 +159,16 @@ def read_design(state: FitState, formula: str) -> ContextDesign:
 
 def _check_rank(state: FitState, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
     """Raise where the columns of the formula, (n, P), are linearly dependent."""
-    size_of_column = np.abs(matrix).max(axis=0, initial=0.0)
-    extreme = [
-        name for name, size in zip(names, size_of_column, strict=True) if size > 0 and not 1e-100 <= size <= 1e100
-    ]
-    if extreme:
-        raise FormulaError(
-            f"by({formula!r}): the columns {listed(extreme)} have no value between 1e-100 and 1e100, so that "
-            f"squares of coefficients or of values are too large for a computer's numbers; use another unit"
-        )
+    sizes = zip(names, np.abs(matrix).max(axis=0, initial=0.0), strict=True)
+    if extreme := [name for name, size in sizes if size > 0 and not 1e-100 <= size <= 1e100]:
+        raise FormulaError(f"by({formula!r}): {listed(extreme)} are not between 1e-100 and 1e100; use another unit")
     weighted = np.sqrt(state.influence.weight)[:, None] * (matrix / column_units(matrix))  # so that no square overflows
     size = np.sqrt(np.square(weighted).sum(axis=0))
     scaled = weighted / np.where(size > 0, size, 1.0)
     spectrum = np.linalg.svd(scaled, compute_uv=False) if len(names) else np.zeros(1)
     if not len(names) or len(matrix) < len(names) or spectrum[-1] < 1e-10:
         raise FormulaError(
-            f"by({formula!r}): the columns {listed(names, 20)} are linearly dependent in these data, so that "
-            f"their coefficients are not determined; leave some of them out"
+            f"by({formula!r}): the columns {listed(names, 20)} are linearly dependent in these data; leave some out"
         )
 
 
@@ -243,16 +222,10 @@ def check_function_of_features(
         else f"the fit's features are {features!r}, and nothing shows that {listed(named)} is a function of them"
     )
     table = context_table(state, named, "by()")
-    quoted = {name: name if name.isidentifier() else f"Q({name!r})" for name in named}
-    terms = [quoted[name] if table[name].dtype.kind in "fiu" else f"C({quoted[name]})" for name in named]
     booleans = {name: table[name].to_numpy(dtype=float) for name in named if table[name].dtype == bool}
     is_list_enough = same and not are_booleans and _shown_in_a_column(state, booleans, used) == set(named)
-    raise OptionError(
-        f"by(): {reason}. {_WHY_FEATURES} Add {listed(named)} to the formula: "
-        f"'... ~ {'' if features == '1' else features + ' + '}{' + '.join(terms)} | ...'"
-        + f"; without a new fit, by({named}) works, with a list of columns of booleans"
-        * is_list_enough
-    )
+    without = f"; without a new fit, by({named}) works, with a list of columns of booleans" * is_list_enough
+    raise OptionError(f"by(): {reason}. {_WHY_FEATURES} Add {listed(named)} to the formula{without}")
 
 
 def _shown_in_a_column(state: FitState, booleans: Mapping[str, FloatArray], used: set[str]) -> set[str]:
@@ -283,10 +256,8 @@ _FEWEST_LABELLED = 2
 def read_overlapping_groups(state: FitState, columns: Sequence[str]) -> ContextGroups:
     """Return groups of contexts that may overlap; those without enough labels are left out, with the reason."""
     check_type("by", columns, list | tuple, "names of columns, or one list of columns of booleans")
-    if not columns:
-        raise OptionError("by() got no group; name columns of booleans")
-    if len(columns) > _MOST_GROUPS:
-        raise OptionError(f"by() got {len(columns)} groups; allowed: up to {_MOST_GROUPS} at a time")
+    if not 0 < len(columns) <= _MOST_GROUPS:
+        raise OptionError(f"by() got {len(columns)} groups; name 1 to {_MOST_GROUPS} columns of booleans")
     if wrong := [shown(name) for name in columns if not isinstance(name, str) or not name]:
         raise OptionTypeError(f"by(): names of columns are non-empty texts, and these are not: {listed(wrong)}")
     table = context_table(state, columns, "by()")
@@ -305,17 +276,15 @@ def read_overlapping_groups(state: FitState, columns: Sequence[str]) -> ContextG
 def _as_booleans(values: pd.Series, name: str) -> NDArray[np.bool_]:
     """Return a column as booleans."""
     if values.isna().any():
-        raise MissingDataError(
-            f"by(): {name!r} is missing in {int(values.isna().sum())} prompts; fill the gaps with False or True"
-        )
+        raise MissingDataError(f"by(): {name!r} is missing in {int(values.isna().sum())} prompts; fill the gaps")
     if values.dtype.kind == "b" or str(values.dtype) == "boolean":
         return values.to_numpy(dtype=bool)
     found = {value: _WORDS.get(str(int(value)) if value in (0, 1) else str(value).lower()) for value in set(values)}
     wrong = [value for value, boolean in found.items() if boolean is None]
     if wrong:
         raise DataError(
-            f"by(): {name!r} holds {listed([repr(value) for value in wrong], 3)}, which are not booleans; groups that "
-            f"may overlap are columns of True and False. For groups of a column's values use by({name!r})"
+            f"by(): {name!r} holds {listed([repr(value) for value in wrong], 3)}, which are not booleans; for groups "
+            f"of its values use by({name!r})"
         )
     return values.map(found).to_numpy(dtype=bool)
 

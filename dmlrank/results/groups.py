@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import place_of, places_of
-from .._utils.distributions import WaldLaw
 from .._utils.tasks_and_threads import one_thread
 from ..data.frames import require_columns
 from ..data.hypotheses import LinearHypothesis
@@ -21,30 +20,20 @@ from ..exceptions import HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
 from ..inference.bootstrap_and_max_t import holm
 from ..inference.covariance import Covariance
+from ..inference.score_limits import WaldLaw
 from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test
-from ..plotting.charts import grouped_forest_plot
-from ..plotting.theme import level_words, models_words
+from ..plotting.charts import grouped_forest_plot, level_words, models_words
+from ..report import phrases
 from ..report.fact_words import score_head
 from ..report.first_place import headline
 from ..report.fit_summary import covariance_words, rows_to_show
-from ..report.joint_tables import (
-    OVERALL,
-    equality_note,
-    in_joint_tests,
-    independent_prompts,
-    reversal_note,
-    unseen_models,
-)
-from ..report.phrases import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
 from ..report.render_page import Board
-from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from .context_variables import ContextDesign
 from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in
 from .ranking import make_board
-from .requirements import ModelTable
-from .sequential_and_bootstrap import alpha_or_default, drawn, in_unit, simultaneous_of
+from .requirements import ModelTable, alpha_or_default, drawn, in_unit, simultaneous_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,8 +49,7 @@ _POINTS = 25
 class GroupResults(JointBoards, Generic[Result]):
     """Scores in every group of prompts; :meth:`RankResults.by` returns an object of this class.
 
-    ``groups["coding"]`` is the result of one group, with tests, intervals, rank sets and summary as for a fit. Tests
-    across groups name scores as ``"group: model"``.
+    ``groups["coding"]`` is the result of one group. Tests across groups name scores as ``"group: model"``.
 
     Attributes
     ----------
@@ -72,19 +60,17 @@ class GroupResults(JointBoards, Generic[Result]):
     joint : JointEstimates
         Scores of all groups with their covariance, group by group.
     of_groups : dict of Estimates
-        The estimates of every group by name, as if they came from a fit of their own, without a critical value.
+        The estimates of every group by name, as if they came from a fit of their own.
     values : tuple of tuple of str
         The value of every grouping column in each group.
     as_result : callable
-        Returns the result of a group from its estimates; the class :class:`RankResults` by default.
+        Returns the result of a group from its estimates.
     is_partition : bool
         Whether every prompt belongs to exactly one group; otherwise groups may overlap.
     left_out : tuple of (str, str)
         Groups that have no scores, with the reason.
     dependent_groups : tuple of str
         Groups whose indicators are linear combinations of those of the groups before; usually none.
-    style_of_group : tuple of StyleEstimates
-        Scores before and after the adjustment for style, and slopes, of each group; empty without slopes.
 
     Examples
     --------
@@ -128,10 +114,7 @@ class GroupResults(JointBoards, Generic[Result]):
 
     @property
     def slopes(self) -> pd.DataFrame:
-        """Slopes on style in every group: a row per group and style column, with ``estimate`` and ``std_error``.
-
-        The slopes of a group are those within its prompts. The frame has no rows without an adjustment to equal style.
-        """
+        """Slopes on style within the prompts of every group: a row per group and style column; none without style."""
         rows = [
             (name, term, slope, error)
             for name, e in self.of_groups.items()
@@ -178,30 +161,22 @@ class GroupResults(JointBoards, Generic[Result]):
 
         Raises
         ------
-        OptionError
-            If there is one group only.
         HypothesisError
-            If there are too few clusters for so many restrictions, or one of several overlapping groups is determined
-            by the others.
+            If there are too few clusters, or one of several overlapping groups is determined by the others.
 
         Notes
         -----
-        The law is Johansen's (1980), in which each group's covariance is estimated from its own prompts. In simulations
-        without differences, with one vote per prompt and 8 models, a test at 5 % rejected in 5.8 % of the data sets
-        with 5 groups of 50 prompts, where chi-squared would reject in 19 % (docs/groups.md). :meth:`equal_by_model`
-        tests fewer restrictions at once.
+        The law is Johansen's (1980), in which each group's covariance is estimated from its own prompts (docs/groups.md
+        has simulations). :meth:`equal_by_model` tests fewer restrictions at once.
         """
-        tested = in_joint_tests(self.models, self.of_groups.values())[0] if models is None else models
+        tested = phrases.in_joint_tests(self.models, self.of_groups.values())[0] if models is None else models
         places, n_groups = places_of(self.models, tested), len(self)
         if n_groups < 2:
-            raise OptionError(
-                f"{self.variable} has one group only, {self.groups[0]!r}, so that no groups can be compared"
-            )
+            raise OptionError(f"{self.variable} has one group only, {self.groups[0]!r}")
         if self.dependent_groups:
             raise HypothesisError(
-                f"the prompts of the groups {listed(self.dependent_groups)} are determined by the prompts of the other "
-                f"groups, so that the covariance of all scores has no inverse; call by() without one of these groups, "
-                f"or test single models with equal_by_model()"
+                f"the prompts of the groups {listed(self.dependent_groups)} are determined by those of the others; "
+                f"call by() without one of these groups"
             )
         between = np.eye(n_groups)[1:] - np.eye(n_groups)[0]
         matrix = np.kron(between, self._compared[places])
@@ -226,7 +201,7 @@ class GroupResults(JointBoards, Generic[Result]):
         between = np.kron(1 - np.eye(len(self)), np.ones((n_models, n_models))) * covariance.matrix
         are_samples = np.abs(between).max() <= 1e-12 * np.abs(covariance.matrix).max()
         are_samples = are_samples and not covariance.n_clusters
-        return tuple(map(independent_prompts, self.of_groups.values())) if are_samples else ()
+        return tuple(map(phrases.independent_prompts, self.of_groups.values())) if are_samples else ()
 
     @property
     def _covariance_between(self) -> Covariance:
@@ -245,9 +220,8 @@ class GroupResults(JointBoards, Generic[Result]):
         Returns
         -------
         DataFrame
-            A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm``, which is adjusted for all models by
-            Holm's method. NaN where a score does not vary, where the model has no vote in one of the groups, or where a
-            warning of the fit calls its interval too short.
+            A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm``, adjusted for all models by Holm's
+            method. NaN where a score does not vary or rests on too few votes.
         """
         maps, covariance = np.kron(np.eye(len(self)), self._compared), self._covariance_between.matrix
         # A row of indices per group, a column per model.
@@ -286,7 +260,7 @@ class GroupResults(JointBoards, Generic[Result]):
         ['model', 'other', 'above_in', 'below_in']
         """
         frame = reversals_in(self.joint, self.models, dict.fromkeys(self.groups, self.estimates.sign))
-        unseen = {(name, model) for name, e in self.of_groups.items() for model in unseen_models(e)}
+        unseen = {(name, model) for name, e in self.of_groups.items() for model in phrases.unseen_models(e)}
         is_seen = [
             unseen.isdisjoint({(group, model) for group in (above, below) for model in (first, second)})
             for first, second, above, below in zip(*(frame[name] for name in frame.columns[:4]), strict=True)
@@ -307,8 +281,8 @@ class GroupResults(JointBoards, Generic[Result]):
         -------
         DataFrame
             Columns ``group term estimate std_error statistic p_value p_adjusted conf_low conf_high interval``.
-            ``p_adjusted`` and intervals hold for all groups and models together, ``p_value`` for each test alone; the
-            statistic compares a score with the neutral value. Numbers are NaN where a model has no vote in a group.
+            ``p_adjusted`` and intervals hold for all groups and models together; the statistic compares a score with
+            the neutral value. Numbers are NaN where a model has no vote in a group.
         """
         z = np.concatenate([e.neutral_statistics() for e in self.of_groups.values()])
         max_t, n_models = None, len(self.models)
@@ -337,7 +311,7 @@ class GroupResults(JointBoards, Generic[Result]):
         digits = decimals(std_errors[np.isfinite(std_errors)], fewest=fewest_decimals(fit.scale.natural))
         pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
         columns = [score_texts(*of, digits) for of in pairs]
-        heads, unseen = ["all", *groups], {name: unseen_models(e) for name, e in groups.items()}
+        heads, unseen = ["all", *groups], {name: phrases.unseen_models(e) for name, e in groups.items()}
         if len(groups) > 1:
             p_equal = self.equal_by_model()["p_holm"].items()
             without = {*chain(*unseen.values()), *fit.diagnostics.doubtful_models}
@@ -347,7 +321,7 @@ class GroupResults(JointBoards, Generic[Result]):
         n_prompts = {name: e.description.n_contexts for name, e in groups.items()}
         smallest = min(n_prompts, key=n_prompts.__getitem__)
         header = (
-            ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
+            ("Functional:", phrases.functional_unit(fit), "Cov. Type:", covariance_words(fit)),
             ("Groups:", f"{len(groups)} of {self.variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
             ("Estimator:", fit.estimator, "Smallest group:", f"{smallest}, {n_prompts[smallest]:,} prompts"),
         )
@@ -362,8 +336,8 @@ class GroupResults(JointBoards, Generic[Result]):
             relation += "groups is not the score over all prompts."
         notes = [
             "Each column has score and (standard error) in a group. The scores of all groups come from one fit. "
-            f"{relation} {as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
-            equality_note(fit, groups, equality or self._equality()),
+            f"{relation} {phrases.as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
+            phrases.equality_note(fit, groups, equality or self._equality()),
         ]
         if absent := "; ".join(f"{name} ({', '.join(some)})" for name, some in unseen.items() if some):
             notes.append(
@@ -383,8 +357,9 @@ class GroupResults(JointBoards, Generic[Result]):
         notes.append(f"Groups: {', '.join(sizes)}.")
         if reasons := "; ".join(f"{name} ({reason})" for name, reason in self.left_out):
             notes.append(f"These groups have no scores: {reasons}.")
-        notes += [*filter(None, [as_sentence(self.joint.covariance.note)]), *few_votes_note(fit), *doubt_note(fit)]
-        table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, tuple(notes))
+        notes += [phrases.as_sentence(self.joint.covariance.note), *phrases.few_votes_note(fit)]
+        texts = tuple(filter(None, [*notes, *phrases.doubt_note(fit)]))
+        table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, texts)
         return table.with_notes(shown.note("Tests and adjusted p-values"))
 
     def plot(
@@ -411,14 +386,12 @@ class GroupResults(JointBoards, Generic[Result]):
         Returns
         -------
         matplotlib Axes
-            The axes of the picture; the first column where there are several, because the models are many.
+            The axes of the picture.
 
         Raises
         ------
         OptionError
             If there are too many models to draw, or more than 12 groups.
-        UnknownModelError
-            If a model was not ranked.
         """
         e, alpha = self.estimates, alpha_or_default(alpha, self.joint.alpha)
         columns = list(rows_to_show(e, models, top).places)
@@ -440,7 +413,7 @@ class GroupResults(JointBoards, Generic[Result]):
         notes = [self._first_places(boards, equality)]
         if len(self.models) > 1 < len(self):
             fits = [self.estimates] * len(self)
-            notes.append(reversal_note(self.groups, fits, self.reversals(), self.joint.alpha, "groups"))
+            notes.append(phrases.reversal_note(self.groups, fits, self.reversals(), self.joint.alpha, "groups"))
         table = self._table(None, None, equality).with_notes(*filter(None, notes))
         return f"by {self.variable}", boards, [table]
 
@@ -457,9 +430,9 @@ class GroupResults(JointBoards, Generic[Result]):
             return ""
         by_size = sorted(leaders.items(), key=lambda leads: -len(leads[1]))
         places = "; ".join(
-            f"{model} has the {self.estimates.best_end} score in {some_of(names)}" for model, names in by_size
+            f"{model} has the {self.estimates.best_end} score in {phrases.some_of(names)}" for model, names in by_size
         )
-        where = f"in {some_of(decided)}, each group tested by itself" if decided else "in none of them"
+        where = f"in {phrases.some_of(decided)}, each group tested by itself" if decided else "in none of them"
         differ, of_whom = "", ""
         if not isinstance(equality, str):
             p_equal, by_model = float(equality.pvalue), self.equal_by_model()["p_holm"]
@@ -468,8 +441,9 @@ class GroupResults(JointBoards, Generic[Result]):
             if p_equal <= 0.05:
                 # Leaders may be others than the models whose scores differ.
                 differing = by_model.index[by_model <= 0.05].tolist()
-                of_whom = f" Of single models, this is shown for {some_of(differing) if differing else 'none'}."
-        return f"{OVERALL} {overall}{differ}\n{of_whom} By {self.variable}: {places}; who is first is decided {where}."
+                of_whom = f" Of single models, this is shown for {phrases.some_of(differing) if differing else 'none'}."
+        below = f"{of_whom} By {self.variable}: {places}; who is first is decided {where}."
+        return f"{phrases.OVERALL} {overall}{differ}\n{below}"
 
     @property
     def _is_unseen(self) -> NDArray[np.bool_]:
@@ -544,8 +518,7 @@ class Projection(JointResults, ModelTable):
         DataFrame
             Columns ``coefficient term estimate std_error statistic p_value p_adjusted conf_low conf_high interval``.
             ``p_adjusted`` and intervals hold for all coefficients and models together. A coefficient is tested against
-            zero. The constant is tested against the neutral value of a score, and has no test where there is no such
-            value.
+            zero, the constant against the neutral value of a score.
         """
         null = np.zeros((len(self.coefficients), len(self.models)))
         if self.design.constant:
@@ -562,10 +535,10 @@ class Projection(JointResults, ModelTable):
         -------
         DataFrame
             A row per term: ``statistic``, ``df`` (columns of the term times the structural rank) and ``p_value``; NaN
-            where a term cannot be tested, for example because there are fewer clusters than restrictions.
+            where a term cannot be tested.
         """
         rows, joint, n_models = {}, self.joint, len(self.models)
-        tested = places_of(self.models, in_joint_tests(self.models, [self.estimates])[0])
+        tested = places_of(self.models, phrases.in_joint_tests(self.models, [self.estimates])[0])
         for term, columns in self.design.terms:
             places = [column * n_models + j for column in columns for j in tested]
             try:
@@ -605,15 +578,6 @@ class Projection(JointResults, ModelTable):
         DataFrame
             A row per model and point: ``variable``, model, estimate, std_error, lower, upper.
 
-        Raises
-        ------
-        ColumnError
-            If the formula has no such variable.
-        UnknownModelError
-            If a model was not ranked.
-        OptionError
-            If the grid is empty, or ``at`` names a variable that does not exist.
-
         Examples
         --------
         >>> import dmlrank as dr
@@ -651,14 +615,14 @@ class Projection(JointResults, ModelTable):
         ]
         rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in shown.places)
         header = (
-            ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
+            ("Functional:", phrases.functional_unit(fit), "Cov. Type:", covariance_words(fit)),
             ("Projected on:", self.design.formula, "No. Prompts:", f"{fit.description.n_contexts:,}"),
         )
         heads = tuple((str(name), 1) for name in self.params.index)
         meaning = (
             "Each cell has a coefficient and its (standard error). The coefficients are the best linear approximation "
             f"of how a model's score varies over prompts, whether or not the relation is linear. "
-            f"{as_sentence(fit.reason)}"
+            f"{phrases.as_sentence(fit.reason)}"
         )
         basis = fit.covariance.basis
         if basis.shape[1] < len(fit.models) and np.allclose(basis.sum(axis=0), 0.0):
@@ -671,13 +635,12 @@ class Projection(JointResults, ModelTable):
             else f"{name}: cannot be tested ({df:g} restrictions)"
             for name, statistic, df, p in numbers
         )
-        without = in_joint_tests(self.models, [fit])[1]
+        without = phrases.in_joint_tests(self.models, [fit])[1]
         tested = f"Tests of the terms{without} (hypothesis: no model's score varies with the term): {tests}."
         tested *= bool(tests)
-        notes = (meaning, *filter(None, [tested, as_sentence(self.joint.covariance.note)]), *doubt_note(fit))
-        return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes).with_notes(
-            shown.note("Sums of coefficients and tests of terms")
-        )
+        notes = (meaning, tested, phrases.as_sentence(self.joint.covariance.note), *phrases.doubt_note(fit))
+        table = Summary("Scores Projected on Functions of the Prompt", header, heads, rows, tuple(filter(None, notes)))
+        return table.with_notes(shown.note("Sums of coefficients and tests of terms"))
 
     def __repr__(self) -> str:
         n_coefficients, n_models = len(self.coefficients), len(self.models)

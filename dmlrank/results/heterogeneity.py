@@ -14,8 +14,7 @@ from .._utils.tasks_and_threads import collected_warnings, current, in_order, on
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.graph import VoteCounts
-from ..data.preferences import FloatArray
-from ..data.vote_columns import Clusters, effective_clusters
+from ..data.preferences import Clusters, FloatArray, effective_clusters
 from ..estimation.influence import Influence, unit_sums
 from ..estimation.joint_influence import JointInfluence, column_units, in_groups, mean_over_repetitions
 from ..exceptions import DataError, OptionError, listed
@@ -29,7 +28,7 @@ from ..fit.post_estimation import GroupScores, scores_at, scores_in_groups, scor
 from ..fit.state import FitState, StyleEstimates
 from ..inference.covariance import clip_to_limits
 from ..inference.score_limits import UNBOUNDED, CombinedMeans, MeanScores
-from ..report.joint_tables import independent_prompts, unseen_models
+from ..report.phrases import independent_prompts, unseen_models
 from .context_variables import ContextGroups, read_design, read_groups, read_overlapping_groups
 from .groups import GroupResults, Projection, Result
 from .joint_estimates import JointEstimates
@@ -72,14 +71,10 @@ def scores_by_group(
     elif len(columns) == 1 and not isinstance(columns[0], str):
         groups = read_overlapping_groups(steps, columns[0])
     else:
-        raise OptionError(
-            "by() got several arguments, and not all of them are names of columns; allowed: names of columns, whose "
-            "combinations of values are the groups; or one list of columns of booleans"
-        )
+        raise OptionError("by() takes names of columns, whose combinations are the groups, or one list of booleans")
     if n_missing := int((groups.members @ (steps.influence.weight > 0) == 0).sum()):
         raise OptionError(
-            f"{n_missing} of {len(groups.names)} groups have no weight: weights= is zero in all of their prompts; "
-            f"change weights=, or leave these groups out"
+            f"weights= is zero in all prompts of {n_missing} of {len(groups.names)} groups; leave them out"
         )
     scale, scores = estimates.scale, scores_in_groups(steps, groups.members)
     by_repetition = [repetition.influence.changed(lambda part: in_unit(part, scale)) for repetition in scores]
@@ -193,7 +188,6 @@ def _without_scores(
             diagnostics=replace(
                 estimates.diagnostics,
                 effective_contexts=float(effective[square > 0].min(initial=np.inf)),
-                gain_of_runs=None,
                 cluster_factors=(),
                 second_order=float("nan"),
                 second_order_by_model=(),
@@ -210,8 +204,7 @@ def _without_scores(
     n_labelled = {name: e.description.n_contexts - e.description.n_unlabelled for name, e in named.items()}
     if empty := ", ".join(f"{name!r} ({n})" for name, n in n_labelled.items() if n < 2):
         raise DataError(
-            f"by(): these groups of {groups.variable} have fewer than two labelled prompts: {empty}; merge them with "
-            f"other groups in the data"
+            f"by(): these groups of {groups.variable} have fewer than two labelled prompts: {empty}; merge groups"
         )
     sizes = {name: independent_prompts(e) for name, e in named.items()}
     if small := ", ".join(f"{name!r} ({n})" for name, n in sizes.items() if n < _SMALL_GROUP):
@@ -261,9 +254,8 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     _require_mean(estimates)
     if estimates.averages_preferences:
         raise OptionError(
-            f"by() of a formula with average='preferences': coefficients describe how the scores of prompts vary, and "
-            f"the scores of mean preferences are no mean of such scores, because {estimates.functional_label} is not "
-            f"linear; name columns for groups of prompts, or update(average='scores')"
+            f"by() of a formula with average='preferences': {estimates.functional_label} is not linear, so that its "
+            f"scores are no mean of the scores of prompts; name columns, or update(average='scores')"
         )
     design = read_design(steps, formula)
     # Functions of the context may have any unit (a time in milliseconds has 1e12). They are regressed on in units in

@@ -1,4 +1,4 @@
-"""Scores of several groups or results, or several coefficients, with one covariance, tests and intervals."""
+"""Estimates with one covariance, such as scores of several groups or results, and slopes on style."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
-from .._utils.distributions import normal_tail
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
+from ..fit.state import StyleEstimates
 from ..inference.covariance import Covariance
-from ..inference.simultaneous import MaxT, law_of_differences
+from ..inference.ranks import rank_changes, ranks_of
+from ..inference.score_limits import normal_tail
+from ..inference.simultaneous import Family, MaxT, law_of_differences, separate
 from ..inference.wald import (
     NamedEstimates,
     WaldTestResults,
     read_alternative,
     two_sided_p_values,
     wald_test,
+    z_statistics,
     z_tests,
 )
+from ..report.fact_words import slope_sentences
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.render_page import Board, Masthead, check_page_extra, write_page
-from ..tables.summary_table import Summarised, Summary
+from ..report.render_page import Board, Masthead, write_page
+from ..tables.summary_table import Summarised, Summary, decimals, p_value_text, score_texts
 from .pareto import Pareto
-from .requirements import ModelTable, joined_names
+from .requirements import ModelTable, alpha_or_default, have_same_scores, joined_names
 from .score_tests import ZTestResults
-from .sequential_and_bootstrap import alpha_or_default
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -126,11 +129,6 @@ class JointResults(Summarised):
         -------
         DataFrame
             Columns ``lower`` and ``upper``, a row per block and model.
-
-        Raises
-        ------
-        OptionError
-            If there is no joint covariance, or alpha or the method cannot be used.
         """
         joint, max_t = self.joint, self.joint.max_t
         critical = max_t.critical(alpha_or_default(alpha, joint.alpha), method)
@@ -156,11 +154,6 @@ class JointResults(Summarised):
         -------
         ZTestResults
             As in statsmodels; p-values are not adjusted.
-
-        Raises
-        ------
-        OptionError
-            If there is no joint covariance.
         """
         return z_tests(ZTestResults, self.joint, self.joint.hypothesis(hypothesis), read_alternative(side, delta))
 
@@ -176,13 +169,6 @@ class JointResults(Summarised):
         -------
         WaldTestResults
             As in statsmodels; the degrees of freedom are the structural rank.
-
-        Raises
-        ------
-        HypothesisError
-            If there are too few clusters for so many restrictions.
-        OptionError
-            If there is no joint covariance.
         """
         return wald_test(self.joint, self.joint.hypothesis(hypothesis))
 
@@ -240,17 +226,17 @@ class JointBoards(JointResults, ModelTable):
         str
             The path; the text of the page where ``path`` is None.
         """
-        check_page_extra()
         check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
         differing, boards, tables = self._page(alpha, unit)
         if pareto is not None:
             own = boards if not unit else self._page(alpha, "")[1]
-            place = next((place for place, board in enumerate(own) if pareto.is_of(board.results)), None)
-            if place is None:
+            places = [n for n, board in enumerate(own) if have_same_scores(pareto.estimates, board.results)]
+            if not places:
                 raise OptionError(
                     "pareto= was computed from another result: no leaderboard of this page has its scores"
                 )
-            boards[place] = replace(boards[place], pictures=(pareto.page_section(boards[place].results),))
+            board = boards[places[0]]
+            boards[places[0]] = replace(board, sections=(pareto.page_section(board.results),))
         # The table of the page is made from the leaderboards, and says itself what its columns are.
         notes = (
             re.sub(r"^Each (?:result|column) has .*?\. ?|\"P equal\" tests .*?\. ?", "", note)
@@ -301,3 +287,226 @@ def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[st
         up, down = test_that(above, model, other), test_that(below, other, model)
         rows.append((model, other, above, below, up[0], -down[0], *np.maximum(up, down)[1:]))
     return pd.DataFrame(rows, columns=columns).sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
+
+
+_BOARDS = ("raw", "averaged", "equal")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StyleResults(JointResults):
+    """Slopes on style differences, and the scores before and after the adjustment; ``RankResults.style`` returns it.
+
+    Slopes and adjusted scores are associations, not causal effects: the style of an answer depends on the model, and
+    better answers may be longer.
+
+    Attributes
+    ----------
+    estimates : Estimates
+        Estimates of the fit or of a group of prompts, with an adjustment for style.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_bt(300, rng=0)
+    >>> battles["log_length"] = np.random.default_rng(0).normal(size=len(battles))
+    >>> formula, options = "winner ~ 1 | model_a + model_b", {"context": "question_id", "rng": 0}
+    >>> res = dr.dml_rank(formula, battles, adjust="~ log_length", **options)
+    >>> list(res.style.params.index), list(res.style.table)[:3]
+    (['log_length'], ['raw', 'raw_se', 'averaged'])
+    """
+
+    estimates: Estimates
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the style columns."""
+        return list(self._style.columns)
+
+    @property
+    def joint(self) -> JointEstimates:
+        """The slopes with their covariance."""
+        style, terms = self._style, pd.Index(self._style.columns)
+        covariance, reason = style.slope_covariance, "no slope is fixed"
+        return JointEstimates(style.slopes, covariance, style.columns, reason, index=terms, alpha=self.estimates.alpha)
+
+    @property
+    def params(self) -> pd.Series:
+        """Slopes of the preference (borda) or its log-odds (bt) on the style differences, within prompt and pair."""
+        return pd.Series(self._style.slopes, index=self.columns, name="params")
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors of the slopes."""
+        return pd.Series(self._style.slope_covariance.std_errors, index=self.columns, name="bse")
+
+    def conf_int(self, alpha: float | None = None, method: str = "none") -> pd.DataFrame:
+        """Return confidence intervals of the slopes, by default each of which holds by itself.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; that of the fit by default.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`RankResults.conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``lower`` and ``upper``.
+        """
+        return JointResults.conf_int(self, alpha, method)
+
+    def wald_test(self, hypothesis: HypothesisLike | None = None) -> WaldTestResults:
+        """Test linear combinations of the slopes jointly.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list, optional
+            As for :meth:`t_test`, with names of style columns: ``"log_length = 0"``; by default, that all slopes are
+            zero.
+
+        Returns
+        -------
+        WaldTestResults
+            Chi-squared statistic and p-value.
+        """
+        return JointResults.wald_test(self, np.eye(len(self.columns)) if hypothesis is None else hypothesis)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Scores of the three leaderboards by model.
+
+        ``raw`` (without adjustment), ``averaged`` (over style, with no slope removed) and ``equal`` (at equal style),
+        each followed by its standard errors, then ``rank_raw`` and ``rank_equal``. In the order of ``equal``.
+        """
+        style, columns = self._style, dict[str, FloatArray | IntArray]()
+        for board in _BOARDS:
+            columns |= {board: style.scores(board), f"{board}_se": style.errors(board)}
+        columns |= {f"rank_{board}": ranks_of(style.scores(board)) for board in ("raw", "equal")}
+        table = pd.DataFrame(columns, index=pd.Index(self.estimates.models, name="model"))
+        return table.sort_values("equal", ascending=False, kind="stable")
+
+    def rank_changes(self, alpha: float | None = None) -> pd.DataFrame:
+        """Return how ranks and scores change by the adjustment, with intervals that hold jointly.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the joint level; that of the fit by default.
+
+        Returns
+        -------
+        DataFrame
+            By model: ``rank_raw``, ``rank_equal``, ``change`` (positive for a model that rises), ``change_low`` and
+            ``change_high``; ``shift`` (equal minus raw score) with ``shift_se``, ``shift_low``, ``shift_high`` and
+            ``p_adjusted``. Rank sets hold with probability 1 - alpha / 2 each, and so their differences jointly.
+        """
+        style, alpha = self._style, alpha_or_default(alpha, self.estimates.alpha)
+        basis, n_models = self.estimates.covariance.basis, len(self.estimates.models)
+        raw, equal = (style.scores(board) for board in ("raw", "equal"))
+        above = []
+        for board, scores in (("raw", raw), ("equal", equal)):
+            covariance = replace(self.estimates.covariance, matrix=style.score_covariance(board), basis=basis)
+            above.append(separate(scores, MaxT(covariance, self.estimates.description.seed), alpha / 2).above)
+        of_both: FloatArray = np.asarray(np.kron(np.eye(2), basis), dtype=np.float64)
+        joint = replace(covariance, matrix=style.score_covariance("raw", "equal"), basis=of_both, of_scores=None)
+        contrasts = np.hstack([-np.eye(n_models), np.eye(n_models)])
+        shift = equal - raw
+        errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))
+        family = Family.of_contrasts(joint, contrasts)
+        critical = family.critical(alpha)
+        names = {"rank_before": "rank_raw", "rank_after": "rank_equal", "rank_change": "change"}
+        names |= {"rank_change_low": "change_low", "rank_change_high": "change_high"}
+        moves = pd.DataFrame(rank_changes((raw, equal), above), index=pd.Index(self.estimates.models, name="model"))
+        shifts = {
+            "shift": shift,
+            "shift_se": errors,
+            "shift_low": shift - critical * errors,
+            "shift_high": shift + critical * errors,
+            "p_adjusted": family.p_values(z_statistics(shift, errors)),
+        }
+        return moves.rename(columns=names).assign(**shifts).sort_values("rank_equal", kind="stable")
+
+    def tidy(self, alpha: float | None = None) -> pd.DataFrame:
+        """Return one row per slope.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level of the intervals; that of the fit by default.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``term``, ``estimate``, ``std_error``, ``statistic``, ``p_value``, ``conf_low``, ``conf_high`` and
+            ``deviation``, the root mean square of the style difference.
+        """
+        z = z_statistics(self.joint.estimate, self.joint.covariance.std_errors)
+        return self._tidy(z, alpha, "none").assign(deviation=self._style.deviations)
+
+    def summary(self, alpha: float | None = None) -> Summary:
+        """Return the three leaderboards side by side, with rank changes and slopes.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the joint level of the rank changes; that of the fit by default.
+
+        Returns
+        -------
+        Summary
+            The table with notes.
+        """
+        alpha = alpha_or_default(alpha, self.estimates.alpha)
+        return build_style_summary(self.estimates, self._style, self.table, self.rank_changes(alpha), alpha)
+
+    def __repr__(self) -> str:
+        return str(self.summary())
+
+    @property
+    def _style(self) -> StyleEstimates:
+        assert self.estimates.style is not None
+        return self.estimates.style
+
+
+def build_style_summary(
+    results: Estimates, style: StyleEstimates, table: pd.DataFrame, changes: pd.DataFrame, alpha: float
+) -> Summary:
+    """Build the table of scores before and after the adjustment, with rank changes."""
+    functional = results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
+    header = (("Functional:", functional, "No. Votes:", f"{style.n_votes:,}"),)
+    title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
+    digits = decimals(table["equal_se"].to_numpy(), fewest=2)
+    heads = ("raw", "averaged", "equal", "rank raw", "rank equal", "change", "change CI", "shift P")
+    moved = changes.loc[table.index]
+    columns = [score_texts(table[board].to_numpy(), table[f"{board}_se"].to_numpy(), digits) for board in _BOARDS]
+    columns += [[f"{rank:.0f}" for rank in table[name]] for name in ("rank_raw", "rank_equal")]
+    ends = zip(moved["change_low"], moved["change_high"], strict=True)
+    columns += [
+        [f"{change:+.0f}" for change in moved["change"]],
+        [f"[{low:+.0f}, {high:+.0f}]" for low, high in ends],
+        [p_value_text(p) for p in moved["p_adjusted"]],
+    ]
+    rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
+    return Summary(title, header, tuple((head, 1) for head in heads), rows, _style_notes(results, style, alpha))
+
+
+def _style_notes(results: Estimates, style: StyleEstimates, alpha: float) -> tuple[str, ...]:
+    """Return the notes of a summary of scores before and after the adjustment."""
+    link = "log-odds" if results.kind.link == "logit" else "preferences"
+    boards = (
+        f"raw: scores without adjustment. averaged: {link} given prompt and style, averaged over the style of the "
+        f"answers that were shown. equal: the same with the slopes on style removed. Standard errors are in brackets."
+    )
+    if results.kind.link == "logit":
+        boards += " Raw and averaged scores differ because the mean of log-odds is not the log-odds of the mean."
+    changes = (
+        "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold for "
+        f"all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of the test "
+        "that the scores at equal style and the raw scores are equal (max-t)."
+    )
+    loss = (
+        f"The out-of-fold log-loss of the preference is {style.log_loss:.4f} with style and "
+        f"{style.log_loss_without:.4f} without."
+    )
+    return (slope_sentences(results, style), boards, changes, loss)

@@ -13,8 +13,7 @@ from scipy.linalg import block_diag
 
 from .._utils.tasks_and_threads import collected_warnings, one_thread
 from ..data.columns import beside
-from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import Clusters
+from ..data.preferences import Clusters, FloatArray, IntArray
 from ..estimation.influence import Influence
 from ..estimation.joint_influence import side_by_side
 from ..exceptions import OptionError, listed
@@ -172,7 +171,7 @@ Joint: TypeAlias = tuple[JointEstimates | str, str]
 
 
 @one_thread()
-def joint_results(names: Sequence[str], results: Sequence[RankResults], independent: bool | None) -> Joint:
+def joint_results(names: Sequence[str], results: Sequence[RankResults], independent: bool) -> Joint:
     """Return the scores of all results with one covariance, or the reason why there is none.
 
     The diagonal blocks are the covariances of the results. Between independent samples the covariance is zero; else it
@@ -200,7 +199,7 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
         steps.append(with_single_votes(result.steps, "the covariance between results"))
     shared = share_contexts(steps, names)
     if isinstance(shared, str):
-        return f"{shared}; {advice}" if independent is None else shared, ""
+        return f"{shared}; {advice}", ""
     pairs = list(combinations(range(len(names)), 2))
     if shared.is_same:
         samples = (
@@ -215,12 +214,6 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
             f"The samples of prompts overlap: {counts} in common, of {sizes}. The covariance between the results comes "
             f"from the influence values of these prompts{clusters}{_OR_OTHERS}"
         )
-    elif independent is False:
-        return (
-            f"{listed(names)} have no joint covariance: independent=False, but no prompt and no cluster is in two of "
-            f"the results, so that nothing says how the results depend on each other; give equal prompts the same "
-            f"values in the columns of context="
-        ), ""
     else:
         alike = beside(*(state.data.context_ids.tolist() for state in steps[:2]))
         reason = ": no prompt is in two of them" + alike * ("decimals" in alike)

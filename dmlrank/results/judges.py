@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import as_names, check_type, place_of
-from .._utils.distributions import normal_critical
 from .._utils.tasks_and_threads import one_thread
 from ..data.columns import Columns
 from ..data.frames import column_names, require_columns, take_columns
@@ -24,28 +23,18 @@ from ..fit.fit_covariance import clustered_covariance
 from ..fit.post_estimation import estimate_from_verdicts, judged_winners
 from ..fit.state import FitState, GradeFigures, JudgeFigures
 from ..inference.covariance import Covariance, free_basis
+from ..inference.score_limits import normal_critical
 from ..inference.simultaneous import Simultaneous
 from ..inference.wald import WaldTestResults, z_statistics
 from ..report.phrases import counted, enumerated, grades_sentences
-from ..tables.display_text import decimals, fixed_text, p_value_clause, p_value_text
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fixed_text, p_value_clause, p_value_text
 from .joint_estimates import JointEstimates, JointResults
-from .requirements import Needs, TitledTable, joined_names, members, require_intervals, require_steps
-from .sequential_and_bootstrap import alpha_of
+from .requirements import Needs, TitledTable, alpha_of, joined_names, members, require_intervals, require_steps
 
 _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position", "family"
 # Effects that are no preferences.
 _NO_PREFERENCES = (_AGREEMENT, _STRENGTH)
 
-
-# What an effect above zero, and one below, says of the judge.
-_FINDINGS = {
-    _STRENGTH: ("is more decided than humans", "is less decided than humans"),
-    _POSITION: ("prefers the answer shown first", "prefers the answer shown second"),
-    _FAMILY: ("prefers its own family", "prefers other families"),
-}
-_OF_STYLE = ("prefers more {}", "prefers less {}")
-_NONE_FOUND = "nothing that it prefers more than humans is found"
 
 _ANSWERS = ((0, "first"), (1, "second"), (2, "tie"))
 _HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
@@ -58,28 +47,16 @@ _OF_JUDGES = Needs(
 )
 
 
-class _Report(TitledTable):
-    """The report on judges of a fit, which prints as its table."""
-
-    __slots__ = ()
-
-    def as_text(self) -> str:
-        """Return the report as plain text."""
-        return self.summary().as_text()
-
-    __repr__ = as_text
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class JudgeReport(_Report):
-    """How often judges agree with humans, and how much precision their verdicts add.
+class JudgeReport(TitledTable):
+    """How often judges agree with humans, and how much precision their verdicts add; :attr:`RankResults.judge`.
 
     Attributes
     ----------
     estimates : Estimates
         The estimates of the fit.
     steps : FitState or None
-        Data and learners of the fit; None where it was stored without them.
+        Data and learners of the fit.
     simultaneous : MaxT or AllLooks
         How wide simultaneous statements of the fit are.
 
@@ -99,6 +76,8 @@ class JudgeReport(_Report):
     steps: FitState | None
     simultaneous: Simultaneous
 
+    __repr__ = TitledTable.__str__
+
     def __dir__(self) -> list[str]:
         return members(self)
 
@@ -112,8 +91,8 @@ class JudgeReport(_Report):
     def agreement(self) -> pd.DataFrame:
         """Agreement and Cohen's kappa with the human votes, with ties and without: a row per judge.
 
-        Where a pair has several votes, the category with most votes counts; where two categories have equally many,
-        the pair counts as a tie. A verdict that consists of probabilities counts as its most probable category.
+        Where a pair has several votes, the category with most votes counts, or a tie where two have equally many; a
+        verdict of probabilities counts as its most probable category.
         """
         f = self.figures
         numbers = {"pairs": f.compared, "agreement": f.agreement, "kappa": f.kappa}
@@ -137,8 +116,8 @@ class JudgeReport(_Report):
     def log_loss(self) -> pd.Series:
         """Out-of-fold log-loss of the human labels on judged pairs.
 
-        ``without``: of the outcome model of the fit without the judge. ``mu``: of the outcome model that uses the
-        judge. ``given verdict``: of the model that predicts the label from features and verdict.
+        ``without``: of the outcome model without the judge. ``mu``: of the one that uses the judge. ``given verdict``:
+        of the model that predicts the label from features and verdict.
         """
         return pd.Series(self.figures.log_loss, index=["without", "mu", "given verdict"], name="log_loss")
 
@@ -152,29 +131,16 @@ class JudgeReport(_Report):
 
     @property
     def worth(self) -> float:
-        """Equivalent votes: how many more human votes would give the fit without the judge the same precision.
-
-        Infinite where no number of votes gives this precision. Zero or negative where the judge adds no precision.
-        """
+        """How many more human votes would give the fit without the judge the same precision; infinite where none do."""
         return self.figures.worth
-
-    @property
-    def without(self) -> pd.DataFrame:
-        """Scores and standard errors of the same fit without the judge: a row per model."""
-        f = self.figures
-        columns = {
-            "coef": self.estimates.scale.of(f.alone),
-            "std_error": f.alone_errors * self.estimates.scale.factor,
-        }
-        return pd.DataFrame(columns, index=list(self.estimates.names))
 
     @_OF_JUDGES
     def table(self, alpha: float | None = None) -> pd.DataFrame:
         """Return scores from humans alone, from humans and judges, and from verdicts alone, side by side.
 
-        The scores from verdicts alone treat verdicts as if they were votes (the mean verdict where there are several
-        judges). They rank models as the judge does, and their interval is about the judge's ranking. ``judge_differs``
-        says where they are further from the estimate than the errors of both allow (without a correlation).
+        The scores from verdicts alone treat verdicts (or the mean verdict of several judges) as if they were votes:
+        their interval is about the judge's ranking. ``judge_differs`` says where they are further from the estimate
+        than the errors of both allow (without a correlation).
 
         Parameters
         ----------
@@ -187,11 +153,6 @@ class JudgeReport(_Report):
             A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``.
             ``humans`` is the score from human votes alone, ``both`` the score of this fit (human votes and verdicts),
             ``judge`` the score from verdicts alone; ``_se`` marks standard errors.
-
-        Raises
-        ------
-        JudgeError
-            If verdicts are not probabilities.
         """
         e, f, z = self.estimates, self.figures, normal_critical(alpha_of(self.estimates, alpha) / 2)
         require_intervals(e, "judge.table()")
@@ -226,21 +187,16 @@ class JudgeReport(_Report):
 
         Raises
         ------
-        JudgeError
-            If a judge has no label or probabilities on a pair with votes.
-        DataError
-            If an effect does not vary on the pairs of a judge, or a style column holds no numbers.
-        UnknownModelError
-            If families name a judge or a model that the fit does not have.
+        JudgeError, DataError
+            If a judge has no verdict on a pair with votes, or an effect does not vary on the pairs of a judge.
 
         Notes
         -----
         On every pair with votes and a verdict, the human share of wins of the first answer is subtracted from the
         judge's. Least squares relate this excess to position (1 for the answer that the judge was shown first), style
         differences, family (1 where only the first answer is of the judge's family, -1 where only the second is), and
-        the human preference that the fit expects without the judge: a judge who calls more ties is less decided, and
-        would otherwise seem to dislike the better models. Standard errors are those of prompts, or of the clusters of
-        prompts.
+        the human preference that the fit expects without the judge: a judge who calls more ties would otherwise seem to
+        dislike the better models. Standard errors are those of prompts, or of their clusters.
 
         Examples
         --------
@@ -279,24 +235,15 @@ class JudgeReport(_Report):
         f = self.figures
         ratio = float(np.nanmean(self.variance_ratio))
         variance = f"The variances of the scores with the verdicts are on average {ratio:.2f} times those without."
+        gain = f"The gain is equivalent to about {f.worth:,.0f} more human votes; {f.n_votes:,} human votes are used."
         if f.worth < 0:
             gain = "The verdicts add no precision."
         elif np.isinf(f.worth):
-            gain = (
-                f"The {f.n_votes:,} human votes and any number of further human votes on these prompts would not reach "
-                f"this precision."
-            )
-        else:
-            gain = (
-                f"The gain in precision is equivalent to about {f.worth:,.0f} more human votes; {f.n_votes:,} human "
-                f"votes are used."
-            )
+            gain = f"No number of human votes beyond these {f.n_votes:,} on these prompts would reach this precision."
         notes = [
             '"agree" is the share of pairs on which the judge and the human votes have the same winner, "kappa" is '
-            'Cohen\'s kappa. "decided" counts the pairs on which neither the judge nor the human votes give a tie; '
-            '"agree dec." and "kappa dec." refer to these pairs. "first", "second" and "tie" are the shares of '
-            'verdicts for the answer shown first, for the answer shown second, and of ties. The row "human votes" has '
-            "the same shares of the human votes on the judge's pairs.",
+            'Cohen\'s kappa; "decided" and "dec." are about pairs without a tie of either. "first", "second" and '
+            '"tie" are shares of verdicts; the row "human votes" has those of the votes on the judge\'s pairs.',
             f"{variance} {gain}",
         ]
         for name, (n_both, n_same) in zip(f.names, f.both_orders, strict=True):
@@ -307,9 +254,8 @@ class JudgeReport(_Report):
                 )
         without, mu, given_verdict = f.log_loss
         notes.append(
-            f"Technical: the out-of-fold log-loss of the human labels is {without:.4f} without the judge, {mu:.4f} for "
-            f"the outcome model that uses the judge, and {given_verdict:.4f} for a model that predicts the label from "
-            f"the features and the verdict."
+            f"Out-of-fold log-loss of the human labels: {without:.4f} without the judge, {mu:.4f} for the outcome "
+            f"model that uses the judge, {given_verdict:.4f} given features and verdict."
         )
         return notes
 
@@ -343,10 +289,9 @@ class JudgeAudit(JointResults, TitledTable):
         -------
         DataFrame
             Columns ``judge effect estimate std_error conf_low conf_high p_adjusted``. The effect ``agreement`` is a
-            share, which has no test. ``strength`` says how decided the judge is: -0.2 that the judge's preferences for
+            share, which has no test. ``strength`` is how much more decided the judge is: -0.2 says that preferences for
             better models are 20 % weaker than those of humans. The others are in votes: 0.05 says that of 100 pairs the
-            judge gives 5 wins more than humans did to the answer that is shown first, longer by one unit, or of the
-            judge's family.
+            judge gives 5 wins more than humans did.
         """
         joint = self.joint
         is_tested = joint.index.get_level_values("effect") != _AGREEMENT
@@ -368,11 +313,6 @@ class JudgeAudit(JointResults, TitledTable):
         -------
         WaldTestResults
             A chi-squared test of all preferences: position, style and family.
-
-        Raises
-        ------
-        HypothesisError
-            If there are too few clusters for so many effects.
         """
         index = self.joint.index
         chosen = ~index.get_level_values("effect").isin(_NO_PREFERENCES)
@@ -390,17 +330,16 @@ class JudgeAudit(JointResults, TitledTable):
         )
         heads = (("effect", 1), ("estimate", 1), ("std err", 1), ("[interval]", 2), ("P", 1))
         header = tuple((f"{name}:", f"{counted(count, 'pair')} with votes") for name, count in self.pairs.items())
-        notes = tuple(self.sentences())
+        notes = tuple(self._sentences())
         return Summary("What Judges Prefer", header, heads, rows, notes, row_head="judge", text_columns=(1,))
 
-    def sentences(self) -> list[str]:
+    def _sentences(self) -> list[str]:
         """Return what the numbers are, and the joint test of each judge."""
         level = f"{100 * (1 - self.joint.alpha):g} %"
         texts = [
-            f'"agreement" is the share of pairs on which judge and humans have the same winner. The other effects are '
-            f"how much more the judge prefers than humans on the same pairs, in votes: 0.05 means 5 wins more of 100; "
-            f'"strength" is how much more decided the judge is between better and worse models. Intervals ({level}) '
-            f"and p-values hold for all rows at once."
+            f'"agreement" is the share of pairs with the same winner. The others are what the judge prefers more than '
+            f'humans, in votes: 0.05 means 5 wins more of 100; "strength": how much more decided the judge is between '
+            f"better and worse models. Intervals ({level}) and p-values hold for all rows at once."
         ]
         for name in self.pairs:
             try:
@@ -410,31 +349,8 @@ class JudgeAudit(JointResults, TitledTable):
                 found = f"cannot be tested: {error}"
             effects = self.joint.index[self.joint.index.get_level_values("judge") == name].get_level_values("effect")
             tested = enumerated([effect for effect in effects if effect not in _NO_PREFERENCES])
-            texts.append(f"{name}: {'; '.join(self._found(name)) or _NONE_FOUND} (test of {tested}: {found}).")
+            texts.append(f"{name}: test that it prefers nothing more than humans ({tested}): {found}.")
         return texts
-
-    def _found(self, judge: str) -> list[str]:
-        """Return the effects of a judge that the intervals tell from zero, in words, with these intervals."""
-        table = self.table()
-        digits = decimals(table["std_error"].to_numpy(), fewest=2)
-        rows = table[(table["judge"] == judge) & (table["p_adjusted"] < self.joint.alpha)]
-        return [
-            f"{_FINDINGS.get(effect, _OF_STYLE)[estimate < 0].format(effect)}: {estimate:+.{digits}f} "
-            f"[{low:.{digits}f}, {high:.{digits}f}]"
-            for effect, estimate, low, high in rows[["effect", "estimate", "conf_low", "conf_high"]].to_numpy()
-        ]
-
-    def page_section(self) -> tuple[str, tuple[str, ...]]:
-        """Return title and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
-        table, texts = self.table(), []
-        digits = decimals(table["std_error"].to_numpy(), fewest=3)
-        for name, rows in table.groupby("judge", sort=False):
-            parts = []
-            for effect, *numbers in rows[["effect", "estimate", "conf_low", "conf_high"]].to_numpy():
-                estimate, low, high = (fixed_text(number, digits) for number in numbers)
-                parts.append(f"{effect} {estimate} ({low} to {high})")
-            texts.append(f"{name}, {counted(self.pairs[str(name)], 'pair')}: {'; '.join(parts)}.")
-        return "What judges prefer", (*texts, *self.sentences())
 
     def __repr__(self) -> str:
         return f"<JudgeAudit: {counted(len(self.pairs), 'judge')}, {counted(len(self.joint.names), 'estimate')}>"
@@ -537,7 +453,7 @@ def _members(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GradeReport(JointResults, _Report):
+class GradeReport(JointResults, TitledTable):
     """How judges of all answers compare with the grades of a few; :attr:`RankResults.judge` of a table of scores.
 
     :meth:`conf_int` has joint intervals of whom the judge favours.
@@ -563,6 +479,8 @@ class GradeReport(JointResults, _Report):
     """
 
     estimates: Estimates
+
+    __repr__ = TitledTable.__str__
 
     @property
     def figures(self) -> GradeFigures:
@@ -624,8 +542,7 @@ class GradeReport(JointResults, _Report):
         Returns
         -------
         DataFrame
-            A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``, as
-            :meth:`JudgeReport.table` has them. ``humans`` is the mean of the grades that are there, ``both`` the
+            The columns of :meth:`JudgeReport.table`. ``humans`` is the mean of the grades that are there, ``both`` the
             estimate of the fit; ``judge`` is the mean of the line a + b J through all graded answers, and its interval
             is about what the judge would say of all answers.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 
 from .._utils.argument_checks import check_type, real_number
 from .._utils.tasks_and_threads import one_thread
-from ..data.arrays import BoolArray, FloatArray
+from ..data.arrays import FloatArray
 from ..exceptions import OptionError, listed, shown
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
@@ -21,33 +21,31 @@ from ..inference.simultaneous import AllLooks, MaxT, compare_differences
 from ..plotting.charts import BEST, STATUSES, UNDECIDED, WORSE, front_chart
 from ..report.fact_words import score_head
 from ..report.fit_summary import rows_to_show, score_digits
-from ..report.phrases import counted, first_of, functional_unit
-from ..tables.display_text import decimals, fixed_text
-from ..tables.summary_table import Summary
+from ..report.phrases import counted, functional_unit
+from ..tables.summary_table import Summary, decimals, fixed_text
 from .requirements import ModelTable, require_steps
 from .run_table import random_costs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Names of models in a sentence, and models of which a page's picture has all names.
-_NAMED, _ALL_NAMED = 3, 15
+# Models of which a page's picture has all names.
+_ALL_NAMED = 15
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pareto(ModelTable):
     """Scores against costs with statuses that hold together; :meth:`RankResults.pareto` returns this class.
 
-    Model k dominates model j if its score is larger and its cost smaller (where costs are known: not larger). With
-    probability ``1 - alpha`` no status is wrong. All statuses follow from the frame ``tests``, whose intervals hold
-    simultaneously.
+    Model k dominates model j if its score is larger and its cost smaller (where costs are known: not larger). Statuses
+    follow from the simultaneous intervals of ``tests``: with probability ``1 - alpha`` none is wrong.
 
     Attributes
     ----------
     table : DataFrame
-        A row per model, the cheapest first: ``model``, ``score``, ``cost``, ``status``, ``dominated_by``, the names of
-        the models that are shown to dominate it, and ``sentence``, the status in words. ``score_low``, ``score_high``,
-        ``cost_low`` and ``cost_high`` are simultaneous intervals of all scores and costs. The status is
+        A row per model, the cheapest first: ``model``, ``score``, ``cost``, ``status``, and ``dominated_by``, the
+        models that are shown to dominate it, with the simultaneous intervals ``score_low score_high cost_low
+        cost_high``. The status is
 
         - ``"worse and not cheaper"``: some model is shown to be better in both,
         - ``"best at its cost"``: against every other model the score is shown to be better, or the cost smaller,
@@ -89,11 +87,18 @@ class Pareto(ModelTable):
         for name, row in frame.iterrows():
             numbers = [(row[f"{of}{end}"], places) for of, places in digits.items() for end in ("", "_low", "_high")]
             cells = [fixed_text(number, places) if np.isfinite(number) else "" for number, places in numbers]
-            rows.append((str(name), *cells, row["status"]))
+            rows.append((str(name), *cells, row["status"], row["dominated_by"]))
         ends = f"[{100 * (1 - self.alpha):g}% simult. CI]"
-        columns = ((self.cost, 1), (ends, 2), (functional_unit(e), 1), (ends, 2), ("status", 1))
-        notes = (*frame["sentence"], self.sentence(), note)
-        return Summary("Score against Cost", (), columns, tuple(rows), tuple(filter(None, notes)), text_columns=(7,))
+        columns = (
+            (self.cost, 1),
+            (ends, 2),
+            (functional_unit(e), 1),
+            (ends, 2),
+            ("status", 1),
+            ("worse than", 1),
+        )
+        notes = tuple(filter(None, (self.sentence(), note)))
+        return Summary("Score against Cost", (), columns, tuple(rows), notes, text_columns=(7, 8))
 
     def sentence(self) -> str:
         """Return what the statuses mean, and how sure they are, in words."""
@@ -126,36 +131,22 @@ class Pareto(ModelTable):
 
     def page_section(self, shown: Estimates) -> tuple[str, str, Summary, str]:
         """Return title, picture, table and note of the section in a page, with scores in the unit that is shown."""
-        from ..report.svg import interval_text, number_text, scatter_svg
+        from ..report.svg import scatter_svg
 
         factor, parts = shown.scale.factor / self.estimates.scale.factor, ["", "_low", "_high"]
-        digits = (cost_digits(self.table), score_digits(shown))
-        costs, scores = (self.table[[f"{of}{end}" for end in parts]].to_numpy().T for of in ("cost", "score"))
-        rows = []
-        for j, (name, status, sentence) in enumerate(self.table[["model", "status", "sentence"]].to_numpy()):
-            texts = []
-            for (x, low, high), places in zip((costs[:, j], factor * scores[:, j]), digits, strict=True):
-                texts += [number_text(x, places), *([interval_text(low, high, places)] if np.isfinite(low) else [])]
-            rows.append((name, *texts, status, sentence.removeprefix(f"{name}: ")))
-        ends = [(f"{100 * (1 - self.alpha):g} % interval", 1)]
-        of_cost = ends * bool(np.isfinite(costs[1]).all())
-        columns = ((self.cost, 1), *of_cost, (score_head(shown), 1), *ends, ("status", 1), ("what is shown", 1))
-        table = Summary("Score against cost", (), columns, tuple(rows), (), text_columns=())
+        scaled = {f"score{end}": factor * self.table[f"score{end}"] for end in parts}
+        own = replace(self, estimates=shown, table=self.table.assign(**scaled))
+        costs, scores = (own.table[[f"{of}{end}" for end in parts]].to_numpy().T for of in ("cost", "score"))
         picture = scatter_svg(
             self.models,
             [status.split()[0] for status in self.table["status"]],
             costs,
-            factor * scores,
-            named=len(rows) <= _ALL_NAMED,
-            label=f"Scores over costs of {len(rows)} models; the table below has the numbers.",
+            scores,
+            named=len(self.models) <= _ALL_NAMED,
+            label=f"Scores over costs of {len(self.models)} models; the table below has the numbers.",
         )
         title, text = f"Score against cost: {score_head(shown)} and {self.cost}", self.sentence().partition(". ")[2]
-        return title, picture, table, text
-
-    def is_of(self, estimates: Estimates) -> bool:
-        """Return whether the analysis has the scores of these estimates, in their unit."""
-        own = self.estimates
-        return own.models == estimates.models and bool(np.array_equal(own.estimate, estimates.estimate))
+        return title, picture, replace(own.summary(), notes=()), text
 
     @property
     def _counts(self) -> str:
@@ -210,37 +201,14 @@ def score_against_cost(
     status = np.where(dominates.any(axis=0), WORSE, np.where(is_ahead.all(axis=1), BEST, UNDECIDED))
     by = [", ".join(e.models[k] for k in np.flatnonzero(column)) for column in dominates.T]
     found = {"model": e.models, "score": e.estimate, "cost": costs, "status": status, "dominated_by": by}
-    said = [_sentence(e.models, j, dominates[:, j], is_better, is_cheaper) for j in range(n_models)]
-    table = pd.DataFrame(found | limits | {"sentence": said}).iloc[np.lexsort((-e.merit, costs))]
+    table = pd.DataFrame(found | limits).iloc[np.lexsort((-e.merit, costs))]
     is_cost, names = tests.first >= n_models, np.array(e.models, dtype=object)
     sides = {side: names[getattr(tests, side) % n_models] for side in ("first", "second")}
     factor, errors = np.where(is_cost, size or 1.0, 1.0), differences(covariance, tests.first, tests.second).std_error
-    numbers = {
-        "estimate": tests.estimate,
-        "std_error": errors,
-        "conf_low": tests.conf_low,
-        "conf_high": tests.conf_high,
-    }
-    numbers = {name: factor * of_pairs for name, of_pairs in numbers.items()}
+    limits = {name: factor * getattr(tests, name) for name in ("conf_low", "conf_high")}
+    numbers = {"estimate": factor * tests.estimate, "std_error": factor * errors, **limits}
     frame = pd.DataFrame({"quantity": np.where(is_cost, "cost", "score"), **sides, **numbers})
     return Pareto(table.reset_index(drop=True), frame, name, alpha, e, doubt)
-
-
-def _sentence(models: Sequence[str], j: int, by: BoolArray, is_better: BoolArray, is_cheaper: BoolArray) -> str:
-    """Return what is shown of model j, in words; ``by``: which models dominate it, (K,); others (K, K), at [k, j]."""
-    behind, worse, dearer = ~is_better[j] & ~is_cheaper[j], is_better[:, j], is_cheaper[:, j]
-    behind[j] = False
-    cost = "costs more" if dearer[by].all() else "is not cheaper"
-    kinds = [(by, f"{cost} than {{}} and is shown to be worse")]
-    if not by.any():
-        kinds = [
-            (behind & dearer, "costs more than {} and is not shown to be better"),
-            (behind & worse & ~dearer, "is shown to be worse than {}, and not shown to be cheaper"),
-            (behind & ~worse & ~dearer, "is not told apart from {} by score or cost"),
-        ]
-    named = [([models[k] for k in which.nonzero()[0].tolist()], said) for which, said in kinds]
-    parts = [said.format(first_of(names, _NAMED, ", ")) for names, said in named if names]
-    return f"{models[j]}: {'; '.join(parts) or 'every other model is shown to be worse or costs more'}."
 
 
 def _known_costs(models: Sequence[str], cost: Any) -> FloatArray:

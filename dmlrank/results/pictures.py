@@ -16,29 +16,18 @@ import pandas as pd
 
 from .._utils.argument_checks import check_type, check_whole
 from ..data.hypotheses import HypothesisLike, read_hypothesis
-from ..data.preferences import FloatArray
 from ..exceptions import DmlrankError, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
-from ..plotting.charts import (
-    curve_chart,
-    forest_plot,
-    influence_chart,
-    overlap_chart,
-    reliability_chart,
-    reliability_curve,
-)
-from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure
+from ..plotting import charts
 from ..report.fact_words import score_head
 from ..report.fit_summary import chosen_names, rows_to_show
 from ..report.phrases import counted, functional_unit, interval_method, models_to_mark, percentage
 from ..report.svg import ends_of_axis
-from .groups import Projection
 from .heterogeneity import influence_values
 from .ranking import PairwiseResults, RankSets
-from .requirements import require_steps
-from .sequential_and_bootstrap import alpha_of, critical_value_of
+from .requirements import alpha_of, critical_value_of, require_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,12 +70,8 @@ def draw_sheet(results: Any, **options: object) -> Figure:
     drawings: list[Draw] = []
     reasons: list[str] = []
     for name in _SHEET:
-        if name == "groups" and options["by"] is None:
-            reasons.append("'groups', because none are named; name their column with by=.")
-            continue
-        # In the picture of influence values, models= and top= do not choose the models of a leaderboard.
-        not_used = ("models", "top", "contrast") if name == "influence" else ("contrast",)
-        used = [option for option in options_of(PICTURES[name]) if option not in not_used]
+        # In the picture of influence values, top= does not choose the models of a leaderboard.
+        used = [] if name == "influence" else options_of(PICTURES[name])
         try:
             drawings.append(PICTURES[name](results, **{option: options[option] for option in used}))
         except DmlrankError as error:
@@ -97,16 +82,16 @@ def draw_sheet(results: Any, **options: object) -> Figure:
     text = "\n".join(line for reason in reasons for line in textwrap.wrap(f"Left out: {reason}", 150))
     height = _SHEET_HEIGHT * n_rows + 0.2 * (text.count("\n") + 1)
     n_columns = min(_SHEET_COLUMNS, len(drawings))
-    figure = new_figure(height, _SHEET_WIDTH * n_columns)
+    figure = charts.new_figure(height, _SHEET_WIDTH * n_columns)
     # Each picture has a subfigure, so that long names or a colour bar of one picture do not make the others smaller.
     for draw, part in zip(drawings, figure.subfigures(n_rows, n_columns, squeeze=False).flat, strict=False):
         try:
             draw(part.subplots())
         except DmlrankError as error:
             part.clear()
-            reason = textwrap.fill(literal(f"Left out: {error}."), 60)
-            part.text(0.5, 0.5, reason, ha="center", va="center", fontsize=TEXT_SIZE)
-    figure.supxlabel(text, fontsize=TEXT_SIZE, x=0.01, ha="left")
+            reason = textwrap.fill(charts.literal(f"Left out: {error}."), 60)
+            part.text(0.5, 0.5, reason, ha="center", va="center", fontsize=charts.TEXT_SIZE)
+    figure.supxlabel(text, fontsize=charts.TEXT_SIZE, x=0.01, ha="left")
     part_of_prompts = f" ({e.part})" if e.part else ""
     counts = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} {e.counts}s{part_of_prompts}"
     figure.suptitle(f"{functional_unit(e)}: {len(e.models)} models, {counts}")
@@ -122,9 +107,9 @@ def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -
     chosen = [e.names[j] for j in scores]
     low, high = e.intervals(critical_value_of(e, simultaneous, alpha))
     method = interval_method(e) if bootstrap is None else f"{interval_method(e)}, {bootstrap} bootstrap"
-    level = level_words(alpha, method=method) if e.has_intervals else "estimates without intervals"
+    level = charts.level_words(alpha, method=method) if e.has_intervals else "estimates without intervals"
     level += f"\n{e.looks}" if e.looks else ""
-    counted_models = models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")
+    counted_models = charts.models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")
     part = f"\n{e.part}" if e.part else ""
     title = f"{level}, {counted_models}{part}"
     intervals = pd.DataFrame({"estimate": e.estimate, "low": low, "high": high}).iloc[scores].set_axis(chosen)
@@ -132,7 +117,7 @@ def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -
     intervals = intervals[~e.is_unseen[scores]]
     few = np.isin(intervals.index, models_to_mark(e))
     ends = ends_of_axis(intervals["low"].to_numpy(), intervals["high"].to_numpy(), few) if e.has_intervals else None
-    return lambda ax: forest_plot(intervals, e.neutral, label=score_head(e), title=title, ax=ax, ends=ends)
+    return lambda ax: charts.forest_plot(intervals, e.neutral, label=score_head(e), title=title, ax=ax, ends=ends)
 
 
 def _ranks(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:
@@ -161,7 +146,7 @@ def _overlap(results: Any) -> Draw:
         f"Propensities of {counted(len(cells), 'labelled cell')} ({propensity.how}{which})\n"
         f"smallest {cells.min():.3g}; {clipped}"
     )
-    return lambda ax: overlap_chart(cells, title, ax)
+    return lambda ax: charts.overlap_chart(cells, title, ax)
 
 
 def _calibration(results: Any, alpha: float | None) -> Draw:
@@ -172,14 +157,14 @@ def _calibration(results: Any, alpha: float | None) -> Draw:
     state, which = _first_stages(results, "calibration", "out-of-fold probabilities")
     cells, mu, alpha = state.data.cells, state.first.one_step_result.held_out, alpha_of(e, alpha)
     curves = {
-        category: reliability_curve(mu[:, c], cells.y[:, c], cells.n_votes, alpha=alpha)
+        category: charts.reliability_curve(mu[:, c], cells.y[:, c], cells.n_votes, alpha=alpha)
         for c, category in enumerate(state.data.categories)
     }
     title = (
         f"Calibration of the outcome model: slope {e.diagnostics.calibration:.2f} (1 is right){which}\n"
-        f"{level_words(alpha, 'binomial intervals by bin', 'pointwise', '')}"
+        f"{charts.level_words(alpha, 'binomial intervals by bin', 'pointwise', '')}"
     )
-    return lambda ax: reliability_chart(curves, title, ax)
+    return lambda ax: charts.reliability_chart(curves, title, ax)
 
 
 def _first_stages(results: Any, name: str, needed: str) -> tuple[FitState, str]:
@@ -194,14 +179,16 @@ def _first_stages(results: Any, name: str, needed: str) -> tuple[FitState, str]:
     return state, f", first of {n_rep} repetitions" if n_rep > 1 else ""
 
 
-def _influence(
-    results: Any, models: Names = None, top: int | None = None, contrast: HypothesisLike | None = None
-) -> Draw:
-    """Prompts with the largest influence on a score or contrast."""
+def _influence(results: Any, top: int | None = None, contrast: HypothesisLike | None = None) -> Draw:
+    """Prompts with the largest influence on the best score, or on a contrast."""
     e: Estimates = results.estimates
     state = require_steps(e, results.steps, "plot('influence')")
-    row, name = _combination(e, models, contrast)
-    phi = influence_values(state, e.scale) @ row
+    best = {e.names[int(np.argmax(e.merit))]: 1.0}
+    drawn = read_hypothesis(best if contrast is None else contrast, e.names)
+    if len(drawn.labels) != 1:
+        raise OptionError(f"plot('influence') draws one contrast, and contrast= has {listed(drawn.labels)}; give one")
+    name = drawn.labels[0]
+    phi = influence_values(state, e.scale) @ drawn.matrix[0]
     total = float(phi @ phi)
     if not total > 0:
         raise OptionError(f"plot('influence'): no prompt has an influence on {name}, which does not vary")
@@ -216,46 +203,12 @@ def _influence(
     largest = sorted(at_least, key=lambda i: (-size[i], ids[i]))[:n_drawn]
     share = float(size[largest] @ size[largest]) / total
     title = (
-        f"Largest influence on {literal(name)}: {len(largest)} of {n:,} prompts,\n"
+        f"Largest influence on {charts.literal(name)}: {len(largest)} of {n:,} prompts,\n"
         f"with {percentage(share)} of the sum of squares behind the standard error"
     )
     label = f"influence value / number of prompts, in units of the score: {functional_unit(e)}"
     names, values = [ids[i] for i in largest], phi[largest] / n
-    return lambda ax: influence_chart(names, values, label=label, title=title, ax=ax)
-
-
-def _combination(e: Estimates, models: Names, contrast: HypothesisLike | None) -> tuple[FloatArray, str]:
-    """Return the coefficients and the name of the score or contrast whose influence values are drawn."""
-    if contrast is not None:
-        if models is not None:
-            raise OptionError("plot('influence'): models= and contrast= both say what is drawn; give one of them")
-        hypothesis = read_hypothesis(contrast, e.names)
-        if len(hypothesis.labels) != 1:
-            raise OptionError(
-                f"plot('influence') draws one contrast, and contrast= has {len(hypothesis.labels)}: "
-                f"{listed(hypothesis.labels)}; give one"
-            )
-        return hypothesis.matrix[0], hypothesis.labels[0]
-    best_first = [e.names[j] for j in np.argsort(-e.merit, kind="stable")]
-    chosen = chosen_names(best_first, models, 1 if models is None else None)
-    if len(chosen) != 1:
-        raise OptionError(
-            f"plot('influence') draws one model, and models= names {len(chosen)}: {listed(chosen)}; name one, or give "
-            f"contrast='{chosen[0]} - {chosen[1]}'"
-        )
-    return np.eye(len(e.names))[e.names.index(chosen[0])], chosen[0]
-
-
-def _groups(results: Any, alpha: float | None, models: Names, top: int | None, by: Names) -> Draw:
-    """Scores with intervals in groups of prompts."""
-    method = results.by
-    if by is None:
-        raise OptionError("plot('groups') shows groups of prompts; name their column: plot('groups', by='category')")
-    groups = method(*((by,) if isinstance(by, str) else by))
-    if isinstance(groups, Projection):
-        raise OptionError(f"plot('groups') shows groups of prompts, and by={by!r} is a formula; name columns")
-    rows_to_show(results.estimates, models, top)
-    return lambda ax: groups.plot(ax, alpha, models=models, top=top)
+    return lambda ax: charts.influence_chart(names, values, label=label, title=title, ax=ax)
 
 
 def _curve(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:
@@ -266,9 +219,9 @@ def _curve(results: Any, alpha: float | None, models: Names, top: int | None) ->
     kind = str(frame.columns[0])
     frame = frame.set_axis(["estimate", "std_error", "low", "high"], axis=1)
     curves = {name: frame.loc[name] for name in chosen}
-    title = f"{kind}, {level_words(alpha, 'bands')}, {models_words(len(chosen), len(e.names))}"
+    title = f"{kind}, {charts.level_words(alpha, 'bands')}, {charts.models_words(len(chosen), len(e.names))}"
     label = functional_unit(e).replace(e.functional, kind, 1)
-    return lambda ax: curve_chart(curves, "k, number of runs", label, title, ax)
+    return lambda ax: charts.curve_chart(curves, "k, number of runs", label, title, ax)
 
 
 # The function that prepares each picture; its arguments after the results are the options of the picture.
@@ -276,11 +229,10 @@ PICTURES: dict[str, Callable[..., Draw]] = {
     "forest": _forest,
     "ranks": _ranks,
     "matrix": _matrix,
-    "groups": _groups,
     "curve": _curve,
     "overlap": _overlap,
     "calibration": _calibration,
     "influence": _influence,
 }
 # The pictures of a sheet in their order.
-_SHEET = ("forest", "ranks", "matrix", "groups", "overlap", "calibration", "influence")
+_SHEET = ("forest", "ranks", "matrix", "overlap", "calibration", "influence")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from .._utils.tasks_and_threads import (
     Report,
     collected_warnings,
     computing_with,
-    lightgbm_memory_errors,
     one_thread,
     warn,
 )
@@ -61,14 +60,9 @@ from ..report.phrases import (
     counted,
     doubt_note,
     enumerated,
-    few_prompts_note,
-    functional_unit,
-    sequential_note,
     some_of,
-    unseen_note,
 )
-from ..tables.display_text import inert
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import Summarised, Summary, inert
 from .ranking import (
     PairwiseResults,
     RankSets,
@@ -76,15 +70,19 @@ from .ranking import (
     pairs_to_compare,
     places_to_compare,
 )
-from .requirements import Needs, members, named_estimates, require_steps
-from .sequential_and_bootstrap import (
+from .requirements import (
+    Needs,
     adjusted_p_values,
     alpha_of,
     alpha_or_default,
     critical_value_of,
     drawn,
+    have_same_scores,
     in_unit,
     make_scale,
+    members,
+    named_estimates,
+    require_steps,
     rescaled,
     sequential_view,
     simultaneous_of,
@@ -93,18 +91,16 @@ from .sequential_and_bootstrap import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from ..planning.plan import Plan
     from .annotators import AnnotatorReport
     from .fragility import FragilityResults
-    from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
-    from .judges import GradeReport, JudgeAudit, JudgeReport
+    from .joint_estimates import StyleResults
+    from .judges import GradeReport, JudgeReport
     from .pareto import Pareto
     from .score_tests import Ellipsoid, RestrictionTest, WinProbability, ZTestResults
     from .sensitivity_results import ScoreBounds, SensitivityResults
-    from .style_results import StyleResults
 
 
 # What several methods say where a result does not have them.
@@ -126,18 +122,15 @@ class RankResults(Summarised):
     :func:`dmlrank.dml_rank` returns an object of this class. No method changes the object. Names that occur in
     statsmodels have the meaning that they have there.
 
-    A user's own functional may estimate other numbers than scores of models. The names of these outputs then take the
-    place of the models' names, and methods about order (:meth:`ranks`, :meth:`t_test_pairwise`, :meth:`best_set`) raise
-    an error.
+    Where a user's own functional estimates other numbers than scores of models, the names of these outputs take the
+    place of the models' names.
 
-    A result lacks methods that need what it does not have: they raise :class:`~dmlrank.DataNotStoredError` where data
-    and learners are needed and the result has none, :class:`~dmlrank.NoIntervalError` for an estimate without
-    intervals, and ``hasattr`` says no. Pictures need matplotlib, and pages need Jinja2.
+    A result lacks methods that need what it does not have (data and learners, intervals, scores of models): they raise
+    an error that says what is missing, such as :class:`~dmlrank.DataNotStoredError`, and ``hasattr`` says no.
 
-    A result can be pickled, to send it to another process for example, and written as JSON (:meth:`to_json`). Both
-    leave out data and learners: what is read answers what numbers alone answer, such as tests, ranks and tables, and
-    lacks :meth:`update`, :meth:`by`, :meth:`predict`, :meth:`design` and whatever else needs more. Reading a pickle
-    runs the code in it; JSON holds none.
+    A result can be pickled, and written as JSON (:meth:`to_json`). Both leave out data and learners: what is read
+    answers what numbers alone answer, such as tests, ranks and tables. Reading a pickle runs the code in it; JSON holds
+    none.
 
     Parameters
     ----------
@@ -251,8 +244,8 @@ class RankResults(Summarised):
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the scores, (K, K); singular where the functional fixes a combination of them.
 
-        An estimate without intervals has a covariance, too. That covariance does not contain the learner's error. Use
-        it to study this error, for example in simulations, but not for tests or intervals.
+        An estimate without intervals has a covariance, too, which does not contain the learner's error: use it to study
+        this error, not for tests.
 
         Returns
         -------
@@ -304,8 +297,7 @@ class RankResults(Summarised):
         ----------
         hypothesis : str, tuple, mapping, array or list
             ``"gpt-4 - claude-v1"``, ``"a - b = 0.1"``, ``"a = b = c"``, ``("a", "b")``, ``{"a": 1, "b": -1}``, a matrix
-            (J, K). Model names are matched whole; a name that can also be read as an expression of other models has to
-            be in quotes.
+            (J, K). A name that can also be read as an expression of other models has to be in quotes.
         delta : float
             In the unit of the scores. For ``"noninferiority"`` and ``"equivalence"`` the margin, which is above zero.
         side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
@@ -316,10 +308,8 @@ class RankResults(Summarised):
         -------
         ZTestResults
             As in statsmodels. The p-values are not adjusted: they are valid for a hypothesis that was chosen before the
-            data were seen. Where the hypothesis compares the two models with the highest scores, the data have chosen
-            the hypothesis, and the table says so; :meth:`t_test_pairwise` holds for all pairs at once. ``conf_int`` has
-            one limit for a one-sided test. For equivalence (two one-sided tests) its two limits have to lie between
-            ``-delta`` and ``delta``.
+            data were seen, and the table says where the data seem to have chosen it. For equivalence (two one-sided
+            tests) the two limits of ``conf_int`` have to lie between ``-delta`` and ``delta``.
 
         Raises
         ------
@@ -350,14 +340,12 @@ class RankResults(Summarised):
         Returns
         -------
         WaldTestResults
-            As in statsmodels. The degrees of freedom are the structural rank of the restrictions: ``"a = b = c"`` has
-            two.
+            As in statsmodels. The degrees of freedom are the structural rank: ``"a = b = c"`` has two.
 
         Raises
         ------
         HypothesisError
-            If the hypothesis cannot be read, the functional fixes all combinations that the hypothesis restricts, or
-            there are too few clusters for so many restrictions.
+            If the hypothesis cannot be read, the functional fixes what it restricts, or there are too few clusters.
 
         Examples
         --------
@@ -373,9 +361,9 @@ class RankResults(Summarised):
     def win_probability(self, first: str, second: str, alpha: float | None = None) -> WinProbability:
         """Return the share of comparisons that ``first`` wins against ``second``, with an interval.
 
-        The share is the mean over contexts of the preference for ``first``, averaged over both display orders. Ties
-        count as the category weights say. The share has the estimator and the type of covariance of the scores. It is
-        about votes on this pair; scores rest on all pairs, so that a lead of bt may promise another share.
+        The share is the mean over contexts of the preference for ``first``, averaged over both display orders; ties
+        count as the category weights say. It is about votes on this pair; scores rest on all pairs, so that a lead of
+        bt may promise another share.
 
         Parameters
         ----------
@@ -459,13 +447,10 @@ class RankResults(Summarised):
         method : {"max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none"}
             Adjustment of the p-values. ``"max-t"`` uses the joint normal distribution of all differences in one step;
             its intervals hold jointly. ``"step-down"`` repeats this step by step (Romano and Wolf) and rejects at least
-            as many hypotheses; its intervals are those of the single step. Two-sided, it shows that models differ, and
-            its error rate does not count conclusions of the wrong direction; :meth:`ranks` and one-sided alternatives
-            control directions. ``"holm"`` and ``"bonferroni"`` do not use the correlations. ``"fdr_bh"``
-            controls the false discovery rate, and its intervals each hold for one difference. ``"none"`` adjusts
-            nothing. :meth:`ranks` separates at least as many pairs as ``"max-t"`` and at
-            most as many as ``"step-down"``: it steps down over both directions of each difference, because ranks state
-            directions.
+            as many hypotheses; its intervals are those of the single step. Two-sided, its error rate does not count
+            conclusions of the wrong direction, which :meth:`ranks` and one-sided alternatives control. ``"holm"`` and
+            ``"bonferroni"`` do not use the correlations. ``"fdr_bh"`` controls the false discovery rate, and its
+            intervals each hold for one difference. ``"none"`` adjusts nothing.
         models : sequence of str, optional
             The models that are compared; all when None.
         against : str, optional
@@ -483,10 +468,6 @@ class RankResults(Summarised):
         PairwiseResults
             ``.result_frame``, ``.summary()``, ``.plot()``.
 
-        Notes
-        -----
-        Equivalence is two one-sided tests; its limits are those that have to lie between ``-delta`` and ``delta``.
-
         Examples
         --------
         >>> import dmlrank as dr
@@ -500,9 +481,8 @@ class RankResults(Summarised):
         side, margin, method = alternative.side, alternative.delta, self.simultaneous.adjustment(method)
         if against is None and side == "two-sided" and margin:
             raise OptionError(
-                f"delta={delta!r} with side='two-sided' tests whether differences equal {margin:g}, but differences of "
-                f"all pairs have no direction; give side='larger', 'noninferiority' or 'equivalence', or a model with "
-                f"against="
+                f"delta={delta!r} with side='two-sided': differences of all pairs have no direction; give "
+                f"side='larger', 'noninferiority' or 'equivalence', or a model with against="
             )
         chosen = places_to_compare(e, models, against)
         first, second = pairs_to_compare(chosen, None if against is None else place_of(e.models, against), side)
@@ -522,10 +502,7 @@ class RankResults(Summarised):
             critical=tests.critical,
             against=against,
             models=tuple(e.models[j] for j in chosen),
-            functional=functional_unit(e),
-            remark=" ".join([*doubt_note(e), *sequential_note(e)]),
-            is_natural=e.scale.natural,
-            looks=e.looks,
+            estimates=e,
         )
 
     @Needs(models=_ORDER, intervals=True, drawn=True)
@@ -542,16 +519,8 @@ class RankResults(Summarised):
         Returns
         -------
         RankSets
-            ``.result_frame``, ``.summary()``, ``.plot()``. The frame has a row per model, the best first: ``rank`` by
-            score; ``lower`` and ``upper``, the best and the worst rank in the confidence set; ``group``, letters: two
-            models share a letter exactly where they are not separated. Letters hold at the joint level also with
-            ``simultaneous=False``. A shared letter does not show equality. The object can be used like the frame, as in
-            ``ranks["group"]``.
-
-        Raises
-        ------
-        OptionError
-            If the estimates are not scores of models.
+            ``.result_frame``, ``.summary()``, ``.plot()``. Letters hold at the joint level also with
+            ``simultaneous=False``. A shared letter does not show equality.
 
         Notes
         -----
@@ -590,11 +559,9 @@ class RankResults(Summarised):
             pd.DataFrame(columns, index=models).iloc[np.argsort(-e.merit[seen], kind="stable")],
             alpha=alpha,
             simultaneous=simultaneous,
-            functional=functional_unit(e),
             n_separated=int(separation.separated[among_seen].sum()) // 2,
             bootstrap=self.simultaneous.multipliers,
-            remark=" ".join([*few_prompts_note(e), *unseen_note(e), *doubt_note(e), *sequential_note(e)]),
-            looks=e.looks,
+            estimates=e,
         )
 
     @Needs(models=_ORDER, intervals=True, drawn=True)
@@ -602,8 +569,8 @@ class RankResults(Summarised):
         """Return the models that may be among the ``n_best`` best, of which not each is shown to be.
 
         With probability ``1 - alpha`` the set contains all models that truly are among the ``n_best`` best, for every
-        ``n_best`` at once. The set consists of the models whose simultaneous rank set begins at ``n_best`` or better.
-        Those whose rank set also ends there are shown to be among the best: ``verdict(top=n_best)`` names them.
+        ``n_best`` at once: those whose simultaneous rank set begins at ``n_best`` or better. ``verdict(top=n_best)``
+        names those that are shown to be.
 
         Parameters
         ----------
@@ -616,11 +583,6 @@ class RankResults(Summarised):
         -------
         list of str
             The best model first.
-
-        Raises
-        ------
-        OptionError
-            If there are fewer models than n_best, or the estimates are not scores of models.
 
         Examples
         --------
@@ -646,19 +608,15 @@ class RankResults(Summarised):
         models : sequence of str, optional
             Models of the region; all when None.
         contrasts : str, tuple, mapping, array or list, optional
-            Hypotheses as for :meth:`t_test`, in place of models: ``["a - b", "(a + b)/2 - c"]``. The value of a
-            hypothesis (``"a - b = 0.1"``) is subtracted.
+            Hypotheses as for :meth:`t_test`, in place of models; the value of a hypothesis is subtracted.
 
         Returns
         -------
         Ellipsoid
-            Its degrees of freedom, radius and volume belong to the directions that the functional does not fix.
-            ``contains()`` tells of a point, and ``axes()`` has the principal axes, from which a region can be drawn.
+            Of the directions that the functional does not fix.
 
         Raises
         ------
-        OptionError
-            If both models and contrasts are given, or a model is named twice.
         HypothesisError
             If the functional fixes all of these scores or contrasts, or one of them does not vary in the data.
 
@@ -704,8 +662,7 @@ class RankResults(Summarised):
 
         Shown battles without a vote are rows with two models and a missing winner. Given the label that a voter would
         give, the odds of voting are assumed to be within 1/gamma and gamma of the odds given the prompt and the pair;
-        gamma = 1 is the assumption of the fit. Probabilities of showing a pair and of voting are cross-fitted, and the
-        intervals of the bounds contain their error. ``docs/sensitivity.md`` has the formulas.
+        gamma = 1 is the assumption of the fit. ``docs/sensitivity.md`` has the formulas.
 
         Parameters
         ----------
@@ -720,16 +677,12 @@ class RankResults(Summarised):
         Returns
         -------
         SensitivityResults or ScoreBounds
-            Of votes, ``result_frame`` with bounds and intervals, ``tipping`` with the gamma at which each result
-            changes, ``summary()``.
+            Bounds with their intervals; of votes also the gamma at which each result changes.
 
         Raises
         ------
         OptionError, OptionTypeError
-            If gamma or score_range cannot be used, the fit has another estimator than ``"debiased"`` or a judge,
-            or no score is missing.
-        HypothesisError, UnknownModelError
-            If the hypothesis cannot be read, or has the same value whatever the data are.
+            If the fit has another estimator than ``"debiased"`` or a judge, or no score is missing.
 
         Warns
         -----
@@ -753,14 +706,10 @@ class RankResults(Summarised):
         from .sensitivity_results import analyse_sensitivity, score_bounds
 
         with one_thread(), self._computing():
+            if (gamma if self.estimates.are_means else score_range) is not None:
+                raise OptionError("gamma= is about votes, and score_range= is about means of scores; leave it out")
             if self.estimates.are_means:
-                if gamma is not None:
-                    raise OptionError(
-                        "gamma= is about votes, and these are means of scores, with bounds by score_range="
-                    )
                 return score_bounds(self.estimates, self._fit, self.simultaneous, hypothesis, score_range)
-            if score_range is not None:
-                raise OptionError("score_range= is about means of scores, and these are scores of votes; leave it out")
             gammas = (1, 1.1, 1.25, 1.5, 2) if gamma is None else gamma
             return analyse_sensitivity(self.estimates, self._fit, self.simultaneous, hypothesis, gammas)
 
@@ -780,9 +729,8 @@ class RankResults(Summarised):
     ) -> FragilityResults:
         """Find how few votes, prompts or groups of them turn a result if they are dropped or flipped.
 
-        A result turns when a contrast changes its sign. The units with the largest influence come first, and influence
-        values predict how many turn the result. The model is then fitted again without them, with the same options and
-        seed, and again without more, as many as this refit suggests, until the result turns. Fewer may do.
+        A result turns when a contrast changes its sign. The units with the largest influence come first. The model is
+        fitted again without as many as influence values predict, and without more until the result turns. Fewer may do.
 
         Parameters
         ----------
@@ -800,15 +748,12 @@ class RankResults(Summarised):
         Returns
         -------
         FragilityResults
-            ``result_frame`` with the number of units, the estimates before and after, and whether the refit confirmed
-            it; ``units`` with their identifiers; ``summary()``.
+            The number of units, the estimates before and after, whether the refit confirmed it, and the units.
 
         Raises
         ------
         OptionError, OptionTypeError, ColumnError
             If the unit is unknown, or the influence of single votes is not known.
-        HypothesisError, UnknownModelError
-            If the hypothesis cannot be read, or has the same value whatever the data are.
 
         Examples
         --------
@@ -827,21 +772,14 @@ class RankResults(Summarised):
         """Test the Bradley-Terry model by a Hausman test, for ``estimator="bt_restricted"``.
 
         The test compares the scores of the restricted estimator with those of the debiased estimator, which projects mu
-        on the Bradley-Terry model, from the same first stages, with the covariance of the difference of their influence
-        values. Where contexts are independent, the p-value comes from samples of labels from the restricted model,
-        because the chi-squared distribution rejects too often where probabilities are near 0 or 1. The test has power
-        against departures that change the scores. A small p-value says that the restricted scores differ from those of
-        the projection; report ``estimator="debiased"`` then.
+        on the Bradley-Terry model, from the same first stages. Where contexts are independent, the p-value comes from
+        samples of labels from the restricted model, because chi-squared rejects too often where probabilities are near
+        0 or 1. A small p-value says that the two differ; report ``estimator="debiased"`` then.
 
         Returns
         -------
         RestrictionTest
             ``statistic``, ``df``, ``pvalue`` and a ``frame`` by model.
-
-        Raises
-        ------
-        OptionError
-            If the estimator is another one, or the model restricts nothing (two models, or a graph without cycles).
 
         References
         ----------
@@ -866,18 +804,12 @@ class RankResults(Summarised):
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
 
-    @overload
-    def by(self, column_or_formula: str, /, *, progress: bool | Report = False) -> Any: ...
-
-    @overload
-    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> GroupResults[RankResults]: ...
-
     @Needs(
         models="gives scores of models by group",
         one_look="tests across groups hold for one look only; res.by(...)[name].sequential(...) is the view of a group",
         data=True,
     )
-    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> GroupResults[RankResults] | Projection:
+    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> Any:
         """Return scores in every group of prompts from this fit, or their projection on functions of the prompt.
 
         The scores of group g are theta_g = E[F(mu(X)) | G = g]. They are computed without training from phi_raw, the
@@ -897,13 +829,11 @@ class RankResults(Summarised):
         Parameters
         ----------
         *columns : str or sequence of str
-            One or several columns of categories. The groups are the combinations that occur. For groups that may
-            overlap, such as tags: one list of columns of booleans. Each column has to be a feature of the formula, or a
-            function of the features. A column that the formula does not use is accepted only where most prompts share
-            their features with another prompt and such prompts agree in the column; in a list,
-            as ``by(["is_long"])``, one of booleans also where it is a set of values, or an interval, of a column that
-            the formula uses. Or one formula ``"~ C(category) + length"``, read by patsy, with a constant unless it
-            begins with ``~ 0 +``, whose variables are such columns.
+            Columns of categories, whose combinations are the groups; or one list of columns of booleans, for groups
+            that may overlap; or one formula ``"~ C(category) + length"``. Each column has to be a feature of the fit's
+            formula, or a function of the features: it is accepted where most prompts share their features with another
+            prompt and such prompts agree in the column; one of booleans in a list also where it is a set of values, or
+            an interval, of a column that the formula uses.
         progress : bool or callable
             As for :func:`dmlrank.dml_rank`.
 
@@ -915,31 +845,24 @@ class RankResults(Summarised):
 
         Raises
         ------
-        OptionError
-            If a column is not a function of the features, or the estimator is not the debiased one.
-        FormulaError
-            If the formula cannot be read or its columns are collinear.
-        DataError
-            If a group has fewer than two labelled prompts, or a column varies within a prompt. Groups that may overlap
-            are left out in the first case, and where the labels of a group do not connect the models.
-        MissingDataError
-            If a column has missing values.
+        OptionError, FormulaError
+            If a column is not a function of the features, the estimator is not the debiased one, or the formula cannot
+            be read.
+        DataError, MissingDataError
+            If a column has gaps or varies within a prompt, or a group has fewer than two labelled prompts. Groups that
+            may overlap are left out then, and where their labels do not connect the models.
 
         Warns
         -----
         DmlrankWarning
-            Where a group has fewer than 30 labelled prompts, or no vote on a model, whose score there is NaN and
-            not shown.
+            Where a group has fewer than 30 labelled prompts, or no vote on a model, whose score there is NaN.
 
         Notes
         -----
         A non-linear functional of a group needs preferences *given* the group. If the learner did not know the group,
-        mu(x) would be an average of the groups' preferences, and E[F(mu(X)) | G = g] would differ from the scores of a
-        fit to the group alone. Therefore every column has to be a function of the features.
-
-        For bt and rank_centrality, the covariance of the fit has a variance correction for a shrunken mu in addition to
-        the sum over influence values. This correction increases the errors of all groups in the same proportion as
-        those of the overall scores. Clusters and the small-sample factor are those of the fit.
+        mu(x) would be an average over groups, and E[F(mu(X)) | G = g] would differ from the scores of a fit to the
+        group alone. For bt and rank_centrality, the variance correction of the fit increases the errors of all groups
+        in the same proportion as those of the overall scores.
 
         References
         ----------
@@ -974,7 +897,7 @@ class RankResults(Summarised):
     @property
     def style(self) -> StyleResults | None:
         """Slopes on style, and scores before and after the adjustment of ``adjust=``; None without an adjustment."""
-        from .style_results import StyleResults
+        from .joint_estimates import StyleResults
 
         return None if self.estimates.style is None else StyleResults(self.estimates)
 
@@ -1010,11 +933,6 @@ class RankResults(Summarised):
         AnnotatorReport
             A table with a row per annotator; who agrees less than the others and not more than by chance, with the
             board without them; and who seems to be counted twice.
-
-        Raises
-        ------
-        DataError
-            If the column names one annotator.
 
         Notes
         -----
@@ -1060,13 +978,6 @@ class RankResults(Summarised):
             A row per model and k: pass@k or pass^k, its ``std_error``, and limits ``lower`` and ``upper`` that hold
             jointly for all models and all k.
 
-        Raises
-        ------
-        DataError
-            If scores of runs are not 0 and 1, or a model has fewer than ``most`` runs on a prompt.
-        MissingDataError
-            If the fit predicts missing scores.
-
         Notes
         -----
         The numbers at each k are those of a fit with :class:`dmlrank.functionals.PassAtK` or
@@ -1111,13 +1022,6 @@ class RankResults(Summarised):
             and ``upper`` hold jointly for all rows (Fieller's: without an upper limit where a denominator is not shown
             to be above zero).
 
-        Raises
-        ------
-        DataError
-            If a model has a mean score of zero, or, with ``against=``, a mean cost of zero.
-        MissingDataError
-            If a model has no cost on a prompt.
-
         Examples
         --------
         >>> import numpy as np
@@ -1156,11 +1060,6 @@ class RankResults(Summarised):
             times the runs it needs on the same prompts (infinite where no number is enough), and ``prompts_many_runs``,
             the prompts that it needs with unlimited runs of each.
 
-        Raises
-        ------
-        OptionError
-            If the result is about its own prompts alone, or power or difference is no such number.
-
         Notes
         -----
         The verdict, the gate and plans take the same numbers, rounded to two digits. They suppose data like these. With
@@ -1176,7 +1075,7 @@ class RankResults(Summarised):
         >>> bool((sizes["times"].iloc[-1] >= sizes["times"].iloc[:-1]).all())
         True
         """
-        from .sample_size import table_of_sizes
+        from .run_table import table_of_sizes
 
         return table_of_sizes(
             self.estimates,
@@ -1205,13 +1104,6 @@ class RankResults(Summarised):
         -------
         Pareto
             ``table``, ``tests``, ``summary()`` and ``plot()``; ``report(pareto=...)`` adds it to the page.
-
-        Raises
-        ------
-        DataError
-            If costs are not numbers, or are missing for some model on some prompt.
-        OptionError
-            If a model has no cost, or a column is named for votes.
 
         Notes
         -----
@@ -1261,15 +1153,12 @@ class RankResults(Summarised):
     ) -> Plan:
         """Plan which pairs to label next so that the scores become most precise for a budget.
 
-        For means of scores: plan which models to run next on which prompts. A cell is then a prompt and a model, its
-        residual variance is learnt from what features and the scores of complete models leave, and models that are
-        compared are run on the same prompts. A cell is run once, because at the same cost a run on a further prompt
-        makes means more precise than another run on the same prompt, until a model is run on every prompt. The
-        propensities are those after all rounds; fit all runs with ``propensity=plan``.
+        The planned labels are added to those of the fit, whose labels, verdicts, learners and options the plan uses.
 
-        The planned labels are added to the labels of the fit. The allocation and the predicted standard errors take
-        account of the labels and verdicts that the fit has already. Functional, graph, category weights, position bias,
-        floor, ``alpha`` and unit are those of the fit; probabilities come from its learners.
+        For means of scores: plan which models to run next on which prompts. A cell, a prompt and a model, is run once;
+        its residual variance is learnt from what features and the scores of complete models leave, and models that are
+        compared are run on the same prompts. Propensities are those after all rounds; fit all runs with
+        ``propensity=plan``.
 
         Parameters
         ----------
@@ -1279,15 +1168,14 @@ class RankResults(Summarised):
             The sum of the variances, or the log determinant of the covariance, as for :func:`dmlrank.design`.
         contrasts : optional
             Combinations of scores that the plan is to estimate precisely, as for :func:`dmlrank.design`. Without, the
-            plan is for all scores, or of a fit with ``pairs="arena"`` for the leader against its rivals. A pair of
-            these without votes is planned with the learner's prediction.
+            plan is for all scores, or of a fit with ``pairs="arena"`` for the leader against its rivals.
         top, against : optional
             In place of contrasts: the differences that decide which models are the ``top`` best (1: who is first), or
             those of the model ``against`` from all others, as for :func:`dmlrank.design`.
         costs : float, str or array
             Cost of a label, as for :func:`dmlrank.design`, or the name of a column with costs by prompt. For scores:
-            (n,) by prompt, (K,) by model or (n, K), or a column with a cost for each run; what a run costs that has not
-            been made is then taken from the model's other runs and from other models on the prompt.
+            (n,) by prompt, (K,) by model or (n, K), or a column with a cost for each run, from which costs of runs that
+            have not been made are predicted.
         min_propensity : float, optional
             Smallest propensity of a compared pair; a tenth of the propensity of the uniform plan when None.
         one_pair : bool
@@ -1301,23 +1189,16 @@ class RankResults(Summarised):
             Whether to ignore the labels of the fit and plan for an estimate from the planned labels alone. For scores:
             a round of all models on the prompts of the fit, whose scores must be complete.
         candidate : str, optional
-            For scores: the name of a model without a score, which the plan runs; a name for ``contrasts``. It is
-            expected to be like the best of the models that were run on every prompt. Without ``contrasts`` the plan is
-            for its difference from this model.
+            For scores: the name of a model without a score, which the plan runs, by default for its difference from the
+            best of the models that were run on every prompt, which it is expected to be like.
         progress : bool or callable
             As for :func:`dmlrank.dml_rank`.
 
         Returns
         -------
         Plan
-            Its predicted standard errors are those of an estimate from the labels of the fit and the planned labels
-            together: for new prompts, those of one fit of all rows, each with the propensity of its own round. New
-            prompts are taken as independent; effects of annotators or clusters on several new labels are not predicted.
-
-        Raises
-        ------
-        OptionError
-            If an option cannot be used, or the fit has no probabilities (``bt_mle``).
+            Its predicted standard errors are those of one fit of all labels, each with the propensity of its own round.
+            New prompts are taken as independent; effects of clusters on several new labels are not predicted.
 
         Examples
         --------
@@ -1328,8 +1209,9 @@ class RankResults(Summarised):
         >>> round(plan.expected_cost), int(plan.sample(rng=1)["propensity"].count())
         (1000, 1000)
         """
-        from ..planning.criteria import Goal, Limits
+        from ..planning.criteria import Goal
         from ..planning.from_fit import design_fit
+        from ..planning.problem import Limits
         from .run_table import costs_in_column
 
         if isinstance(costs, str):
@@ -1355,9 +1237,7 @@ class RankResults(Summarised):
         """Return the table for a report: best model first, with simultaneous intervals and rank sets.
 
         p-values are adjusted for all models (single-step max-t; Bonferroni in a sequential view), and :attr:`pvalues`
-        are not. Where scores are tested against a number, a p-value is below alpha exactly where the interval excludes
-        this number; where they are tested against the mean score, this need not hold. For an estimate without intervals
-        the table shows the scores in their order, and a note says why there are no tests.
+        are not. For an estimate without intervals the table shows the scores in their order.
 
         Parameters
         ----------
@@ -1370,8 +1250,7 @@ class RankResults(Summarised):
         models : str or sequence of str, optional
             The models that the table shows, in this order; all when None.
         top : int, optional
-            Number of models that the table shows, those with the highest scores. Statements that hold jointly, and
-            ranks, refer to all models in any case; a note says so.
+            Number of models that the table shows, those with the highest scores. Statements refer to all models.
 
         Returns
         -------
@@ -1399,36 +1278,26 @@ class RankResults(Summarised):
         """Return the result in three to five sentences for those who decide.
 
         Who leads and whether first place is decided, by how much, how many pairs of models are separated, and how many
-        prompts would decide first place. All of it follows from the tests behind :meth:`summary`, so that it cannot
-        contradict the table.
+        prompts would decide first place, from the tests behind :meth:`summary`.
 
         Parameters
         ----------
         alpha : float, optional
             One minus the level; the fit's when None.
         top : int, optional
-            Also say which models are shown to be among so many best, whose rank set ends there or earlier, and which
-            others may be.
+            Also say which models are shown to be among so many best, and which others may be.
 
         Returns
         -------
         str
             The sentences, on one line.
 
-        Raises
-        ------
-        OptionError
-            If the estimates are not scores of models, or there are fewer models than ``top``.
-        NoIntervalError
-            If the result is an estimate without intervals.
-
         Notes
         -----
         P answers one question: is the leader above every other model? It is the largest two-sided p-value of the
         differences between the leader and each other model, and needs no adjustment for the number of models (the proof
         is in ``dmlrank/inference/ranks.py``). Rank sets, letters and adjusted p-values answer all questions about
-        all pairs at once, and "separated" is meant in this sense. Sequential and bootstrap views take P from their
-        tests of all pairs. The number of prompts is a rough figure, because the estimated leads are uncertain.
+        all pairs at once. Sequential and bootstrap views take P from their tests of all pairs.
 
         References
         ----------
@@ -1463,8 +1332,7 @@ class RankResults(Summarised):
     def explain(self, alpha: float | None = None) -> str:
         """Return in words what the scores, intervals and rank sets are, what is assumed, and the figures of the fit.
 
-        The text has the sections that a page has below its leaderboard (:meth:`report`), and what further prompts would
-        tell about first place. The notes below :meth:`summary` are the short form of this text.
+        The notes below :meth:`summary` are the short form of this text.
 
         Parameters
         ----------
@@ -1503,10 +1371,8 @@ class RankResults(Summarised):
         -------
         DataFrame
             Columns ``term estimate std_error statistic p_value p_adjusted conf_low conf_high interval votes
-            votes_left_out``. ``p_value`` is that of :attr:`pvalues`, for each test alone. ``p_adjusted`` is adj. P of
-            the summary, for all tests together. ``interval`` says whether the intervals are simultaneous or pointwise.
-            ``votes`` counts votes on compared pairs. The columns of votes are missing where the estimates are not
-            scores of models.
+            votes_left_out``. ``p_value`` is for each test alone, ``p_adjusted`` is adj. P of the summary. ``votes``
+            counts votes on compared pairs.
 
         Examples
         --------
@@ -1520,30 +1386,6 @@ class RankResults(Summarised):
             return tidy_frame(e, critical, np.full(len(e.names), np.nan), "none")
         return tidy_frame(e, critical, adjusted_p_values(e, self.simultaneous), INTERVAL_KINDS[method])
 
-    @overload
-    def plot(  # type: ignore[overload-overlap]
-        self,
-        picture: Literal["sheet"],
-        *,
-        alpha: float | None = None,
-        models: Sequence[str] | None = None,
-        top: int | None = None,
-        by: str | Sequence[str] | None = None,
-    ) -> Figure: ...
-
-    @overload
-    def plot(
-        self,
-        picture: str = "forest",
-        ax: Axes | None = None,
-        alpha: float | None = None,
-        *,
-        models: Sequence[str] | None = None,
-        top: int | None = None,
-        by: str | Sequence[str] | None = None,
-        contrast: HypothesisLike | None = None,
-    ) -> Axes: ...
-
     @Needs(drawn=True)
     def plot(
         self,
@@ -1553,21 +1395,19 @@ class RankResults(Summarised):
         *,
         models: Sequence[str] | None = None,
         top: int | None = None,
-        by: str | Sequence[str] | None = None,
         contrast: HypothesisLike | None = None,
-    ) -> Axes | Figure:
+    ) -> Any:
         """Draw a picture of the results; this needs matplotlib.
 
         Parameters
         ----------
         picture : str
             ``"forest"``: scores with simultaneous intervals. ``"ranks"``: rank sets, as :meth:`ranks`. ``"matrix"``:
-            differences of all pairs, as :meth:`t_test_pairwise`. ``"groups"``: scores with intervals in the groups of
-            ``by=``. ``"curve"``: pass@k or pass^k over the number of runs, as :meth:`curve`. ``"overlap"``:
-            propensities of the labelled cells. ``"calibration"``: fitted probabilities beside the labels.
-            ``"influence"``: the prompts with the largest influence on a score, or on ``contrast=``. ``"sheet"``: the
-            most important ones in one figure, which says what is left out and why; without ``models`` or ``top``, of
-            the best 20 models.
+            differences of all pairs, as :meth:`t_test_pairwise`. ``"curve"``: pass@k or pass^k over the number of runs,
+            as :meth:`curve`. ``"overlap"``: propensities of the labelled cells. ``"calibration"``: fitted probabilities
+            beside the labels. ``"influence"``: the prompts with the largest influence on the best model's score, or on
+            ``contrast=``. ``"sheet"``: the most important ones in one figure, which says what is left out and why;
+            without ``models`` or ``top``, of the best 20 models.
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
         alpha : float, optional
@@ -1576,25 +1416,18 @@ class RankResults(Summarised):
             Models in the picture. Intervals, ranks and tests are always those among all models.
         top : int, optional
             Number of the best models in the picture; for ``"influence"`` the number of prompts (20 when None).
-        by : str or sequence of str, optional
-            Columns of groups of prompts, as for :meth:`by`.
         contrast : str, tuple, mapping, array or list, optional
-            A combination of scores, as for :meth:`t_test`, for ``"influence"``.
+            For ``"influence"``, a score or a combination of scores, as for :meth:`t_test`.
 
         Returns
         -------
         matplotlib Axes
-            The axes of the picture; the first column where there are several, because the models are many. A matplotlib
-            Figure for ``"sheet"``.
+            The axes of the picture; a matplotlib Figure for ``"sheet"``.
 
         Raises
         ------
         OptionError, OptionTypeError
-            If there is no such picture, the picture does not use an option, or there are too many models to draw.
-        NoIntervalError
-            If the picture needs intervals, and the result is an estimate without intervals.
-        DataNotStoredError
-            If the picture needs the data, and the result was stored without data.
+            If there is no such picture, it does not use an option, or there are too many models to draw.
 
         Examples
         --------
@@ -1610,10 +1443,8 @@ class RankResults(Summarised):
                 raise OptionError("plot('sheet') draws a figure of its own; leave ax= and contrast= out")
             n_best = SHEET_MODELS if models is None and top is None and self.estimates.of_models else top
             rows_to_show(self.estimates, models, n_best)
-            self._alpha(alpha)
-            return draw_sheet(self, alpha=alpha, models=models, top=n_best, by=by)
-        options = {"alpha": alpha, "models": models, "top": top, "by": by, "contrast": contrast}
-        return draw_picture(self, picture, ax, **options)
+            return draw_sheet(self, alpha=self._alpha(alpha), models=models, top=n_best)
+        return draw_picture(self, picture, ax, alpha=alpha, models=models, top=top, contrast=contrast)
 
     @Needs(drawn=True)
     def report(
@@ -1628,25 +1459,21 @@ class RankResults(Summarised):
         alpha: float | None = None,
         sensitivity: SensitivityResults | None = None,
         pareto: Pareto | None = None,
-        judge_audit: JudgeAudit | None = None,
     ) -> str:
         """Write the leaderboard as one HTML file for publication; this needs Jinja2.
 
-        The page says what is measured, then who is first, then shows a sortable table: the ranks that the data leave
-        possible, the model, its score and its interval. Below it are a form that compares two models, warnings, method,
-        assumptions and diagnostics with the numbers of this fit, and downloads as CSV and JSON. All models are on it;
-        of more than 200 models, pairs are compared among the best 60. The page loads nothing from the network. Tests of
-        differences are those of :meth:`t_test_pairwise`. With scores at equal style, the page begins with the three
-        leaderboards side by side and the slopes; raw scores and scores averaged over style have tabs of their own. For
-        an estimate without intervals the page shows only the table and says why.
+        The page says what is measured and who is first, then shows a sortable table of rank sets, scores and intervals.
+        Below it are a form that compares two models, warnings, method, assumptions and diagnostics of this fit, and
+        downloads as CSV and JSON; of more than 200 models, pairs are compared among the best 60. With scores at equal
+        style, raw scores and scores averaged over style have tabs of their own. The page loads nothing from the
+        network.
 
         Parameters
         ----------
         path : path-like, optional
             Where to write; None returns the text.
         title : str, optional
-            Subject of the page, such as the name of the benchmark; what is measured, of how many prompts or votes, and
-            which direction is better follow it.
+            Subject of the page, such as the name of the benchmark.
         source : str, optional
             Where the data come from; it stands below the title.
         unit : str, optional
@@ -1661,8 +1488,6 @@ class RankResults(Summarised):
             What :meth:`sensitivity` returned; the page gets a section on votes that were not cast.
         pareto : Pareto, optional
             What :meth:`pareto` returned; the page gets a section on score against cost.
-        judge_audit : JudgeAudit, optional
-            What ``judge.audit()`` returned; the page gets a section on what judges prefer.
 
         Returns
         -------
@@ -1677,35 +1502,24 @@ class RankResults(Summarised):
         >>> "<title>Win rates: share of wins, " in page, len(page) < 60_000
         (True, True)
         """
-        from ..report.joint_tables import side_by_side_on_page
-        from ..report.render_page import Masthead, check_page_extra, write_page
-        from .judges import JudgeAudit
+        from ..report.render_page import Masthead, write_page
         from .pareto import Pareto
         from .sensitivity_results import SensitivityResults
 
-        check_page_extra()
-        kinds: dict[str, tuple[object, type]] = {
-            "sensitivity": (sensitivity, SensitivityResults),
-            "pareto": (pareto, Pareto),
-            "judge_audit": (judge_audit, JudgeAudit),
-        }
-        for name, (given, kind) in kinds.items():
+        for name, given, kind in (("sensitivity", sensitivity, SensitivityResults), ("pareto", pareto, Pareto)):
             check_type(name, given, kind | None, f"what the method {name}() of a result returned, or None")
-            if isinstance(given, SensitivityResults | Pareto) and not given.is_of(self.estimates):
-                raise OptionError(
-                    f"{name}= was computed from another result: its models, contrasts or estimates differ from those "
-                    f"of this result; pass what the method {name}() of this result, in this unit, returned"
-                )
+            if given is not None and not have_same_scores(given.estimates, self.estimates):
+                raise OptionError(f"{name}= was computed from another result, or in another unit; pass this one's")
         e, simultaneous = in_unit(self.estimates, self.simultaneous, unit)
-        remarks = tuple(part.page_section() for part in (sensitivity, judge_audit) if part is not None)
-        pictures = () if pareto is None else (pareto.page_section(e),)
+        sections = [] if pareto is None else [pareto.page_section(e)]
+        sections += [] if sensitivity is None else [sensitivity.page_section()]
         boards = make_boards(e, simultaneous, self._alpha(alpha))
-        boards[0] = replace(boards[0], remarks=remarks, pictures=pictures)
+        boards[0] = replace(boards[0], sections=tuple(sections))
         heading = f"Leaderboard of {counted(len(e.names), 'model' if e.of_models else 'output')}"
         masthead = Masthead(heading if title is None else title, source, links or {}, group or {})
         # At equal style the page begins with the three leaderboards side by side.
         style = replace(self, estimates=e, simultaneous=simultaneous).style
-        tables = [] if style is None else [side_by_side_on_page(style.summary(alpha))]
+        tables = [] if style is None else [style.summary(alpha)]
         return write_page(path, masthead, boards, tables)
 
     def __repr__(self) -> str:
@@ -1765,13 +1579,11 @@ class RankResults(Summarised):
     def update(self, data: object = None, **changes: object) -> RankResults:
         """Repeat the fit with some options of :func:`dmlrank.dml_rank` changed, or of other rows.
 
-        Only steps that depend on the changed options run; with ``data=`` all do.
-
-        A change of functional, estimator, floor, type of covariance or level trains no learner. A change of
-        ``context``, ``categories``, ``missing`` or ``votes``, of the column of propensities or of the
-        columns of clusters reads the whole frame again, with all changes that were made to the frame since the fit. A
-        change of the judge or of ``propensity="~ features"`` reads only the columns that were not read before, and
-        raises an error if the frame's rows have changed or moved since the fit.
+        Only steps that depend on the changed options run; with ``data=`` all do. A change of functional, estimator,
+        floor, type of covariance or level trains no learner. A change of ``context``, ``categories`` or ``missing``, of
+        the column of propensities or of the columns of clusters reads the whole frame again, with all changes that were
+        made to it since the fit. A change of the judge or of ``propensity="~ features"`` reads new columns only, and
+        raises an error if the frame's rows have changed.
 
         Parameters
         ----------
@@ -1820,9 +1632,8 @@ class RankResults(Summarised):
             return other
         if further := [name for name in other.names if name not in self.names]:
             raise OptionError(
-                f"update() of a sequential view would rank {listed(further)}, too: its statements hold at all looks "
-                f"for models that were fixed before the first look. Start a new sequence (update the result that "
-                f"sequential() was called on, then .sequential(planned=...)), or leave the rows of these models out"
+                f"update() of a sequential view would rank {listed(further)}, too, and its models were fixed before "
+                f"the first look; start a new sequence, or leave the rows of these models out"
             )
         return other.sequential(sequence.planned, sequence.start)
 
@@ -1834,11 +1645,8 @@ class RankResults(Summarised):
     def sequential(self, planned: int, start: int = DEFAULT_START) -> RankResults:
         """Return a view of the result whose intervals, tests and rank sets hold at all looks at growing data at once.
 
-        Without such a view, a board that is looked at every day states something false sooner or later. With
-        probability ``1 - alpha`` all intervals of the view contain the true scores at every look from ``start``
-        contexts on, however often the data are looked at and whatever decides when votes are no longer collected. The
-        same holds for the tests of all pairs and for the rank sets.
-
+        With probability ``1 - alpha`` all intervals of the view contain the true scores at every look from ``start``
+        contexts on, however often the data are looked at; the same holds for the tests of all pairs and for rank sets.
         Fit the data at every look, and call this method with the same ``planned`` and ``start``. These two, ``alpha``
         (that of the fit) and the compared models have to be chosen before the first look.
 
@@ -1846,20 +1654,16 @@ class RankResults(Summarised):
         ----------
         planned : int
             Number of contexts, or of clusters where the covariance has clusters, at which intervals are tightest: the
-            number at which you expect to decide. Intervals hold at other numbers, too, but are wider than they could
-            be.
+            number at which you expect to decide.
         start : int
             Number of contexts, or clusters, at the first look.
 
         Returns
         -------
         RankResults
-            The same estimates and standard errors. Intervals, :meth:`t_test`, :meth:`t_test_pairwise`,
-            :meth:`wald_test`, :meth:`ranks`, :meth:`best_set`, :meth:`win_probability`, :meth:`ellipsoid`, tables,
-            frames, pictures and the page hold at all looks. Methods without a sequential form raise an error:
-            :meth:`by` (use the view of a group's result), :meth:`sensitivity`, :meth:`fragility`,
-            :meth:`restriction_test`, ``judge.table()``, :meth:`design`, :meth:`bootstrap` and
-            ``method="fdr_bh"``. :meth:`rescale` and :meth:`update` return views again.
+            The same estimates and standard errors; all statements hold at all looks. Methods without a sequential form,
+            such as :meth:`by` (use the view of a group's result) and :meth:`design`, raise an error. :meth:`rescale`
+            and :meth:`update` return views again.
 
         Raises
         ------
@@ -1871,10 +1675,8 @@ class RankResults(Summarised):
         -----
         With t contexts and tau = t rho^2, the half-width is sqrt((1 + 1/tau) (log(1 + tau) - 2 log a)) standard errors,
         with a = alpha / m for m scores or pairs. rho is fixed by ``planned``. Adjusted p-values are Bonferroni's
-        (``"max-t"``, ``"bonferroni"``) or Holm's (``"step-down"``, ``"holm"``, rank sets). The guarantee is asymptotic:
-        it holds in the limit of large ``start``, if estimates are means of influence values of independent contexts, up
-        to an error smaller than the standard error at every look. The conditions are on the page "A board that is
-        looked at every day" of the documentation.
+        (``"max-t"``, ``"bonferroni"``) or Holm's (``"step-down"``, ``"holm"``, rank sets). The guarantee is asymptotic,
+        in the limit of large ``start``; the page "A board that is looked at every day" has the conditions.
 
         References
         ----------
@@ -1898,8 +1700,7 @@ class RankResults(Summarised):
         """Return a view of the result whose critical values come from a multiplier bootstrap, for few clusters.
 
         The influence value of each independent unit (a context, or a cluster) is multiplied by a random number. With at
-        most 1,000 units every draw is divided by a standard error of its own, so that intervals become wider where
-        clusters are few. Estimates and standard errors stay the same.
+        most 1,000 units every draw is divided by a standard error of its own. Estimates and standard errors stay.
 
         Parameters
         ----------
@@ -1913,15 +1714,13 @@ class RankResults(Summarised):
         Returns
         -------
         RankResults
-            Intervals, :meth:`t_test_pairwise` by ``"max-t"`` or ``"step-down"``, :meth:`ranks`, :meth:`best_set`,
-            :meth:`summary`, :meth:`tidy`, pictures and the page have the draws of the bootstrap. The
-            view has no other tests and no methods that make other results.
+            Intervals, :meth:`t_test_pairwise` by ``"max-t"`` or ``"step-down"``, :meth:`ranks`, tables, pictures and
+            the page have the draws of the bootstrap. The view has no other tests.
 
         Raises
         ------
         OptionError
-            If the multipliers are unknown, there are clusters in two columns or fewer than 5, or the result is a view
-            already.
+            If there are clusters in two columns or fewer than 5, or the result is a view already.
 
         Examples
         --------
@@ -1937,9 +1736,8 @@ class RankResults(Summarised):
         n_clusters = n_clusters if e.covariance.n_clusters else FEWEST_FOR_WEBB
         if n_clusters < FEWEST_FOR_WEBB:
             raise OptionError(
-                f"bootstrap() of {n_clusters} effective clusters has too few different draws: in simulations with 3 "
-                f"clusters, it separated equal models in 17 % of samples; at least {FEWEST_FOR_WEBB} are needed. The "
-                f"result itself allows for few clusters"
+                f"bootstrap() of {n_clusters} effective clusters has too few different draws; at least "
+                f"{FEWEST_FOR_WEBB} are needed. The result itself allows for few clusters"
             )
         said, doubts = e.diagnostics.warnings, e.diagnostics.doubts
         said, doubts = (tuple(text.replace(WEBB_HINT, "") for text in texts) for texts in (said, doubts))
@@ -1959,8 +1757,7 @@ class RankResults(Summarised):
     ) -> RankResults:
         """Return the result in another unit, such as Elo points: scores are multiplied and shifted.
 
-        The shift is a constant for display. It changes no standard error, z statistic or p-value, and no interval's
-        width; the score of the anchor keeps its interval, too.
+        The shift is a constant for display: it changes no standard error, and the anchor keeps its interval.
 
         Parameters
         ----------
@@ -1977,13 +1774,6 @@ class RankResults(Summarised):
         -------
         RankResults
             ``update`` of this result returns results in the same unit.
-
-        Raises
-        ------
-        OptionError, OptionTypeError
-            If the functional has no such unit, or a number is missing or not finite.
-        UnknownModelError
-            If the anchor was not ranked.
 
         Examples
         --------
@@ -2010,7 +1800,7 @@ def result_of(
 
 def fit(options: Options, source: Source, previous: FitState | None = None) -> RankResults:
     """Run a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
-    with one_thread(), lightgbm_memory_errors():
+    with one_thread():
         with collected_warnings() as fit_warnings:
             steps = run(options, source, previous)
         results = result_of(collect(steps, tuple(fit_warnings)), steps)

@@ -16,11 +16,9 @@ from ..fit.estimates import Estimates
 from ..inference.simultaneous import TEST_COLUMNS, Simultaneous, compare_differences
 from ..inference.wald import Alternative
 from ..report.fit_summary import ShownModels, choose_models, chosen_names
-from ..report.phrases import counted, unseen_note
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
-from ..tables.summary_table import Summary
-from .requirements import ModelTable
-from .sequential_and_bootstrap import adjusted_p_values, alpha_of, drawn, summary_level
+from ..report.phrases import counted, doubt_note, few_prompts_note, functional_unit, sequential_note, unseen_note
+from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text, p_value_text
+from .requirements import ModelTable, adjusted_p_values, alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,17 +28,14 @@ if TYPE_CHECKING:
 # A table of all differences between more models is by default about so many, the best.
 _MANY_MODELS, _MODELS_OF_MANY = 15, 10
 _METHODS = {
-    "max-t": "The p-values are adjusted by single-step max-t over these differences. The family-wise error rate is "
-    "controlled and the intervals hold jointly.",
-    "step-down": "The p-values are adjusted by step-down max-t over these differences. The family-wise error rate is "
-    "controlled. The intervals are those of the single-step method and hold jointly.",
-    "holm": "The p-values are adjusted by Holm's method. The family-wise error rate is controlled. The intervals are "
-    "Bonferroni's and hold jointly.",
-    "bonferroni": "The p-values are adjusted by Bonferroni's method. The family-wise error rate is controlled and the "
-    "intervals hold jointly.",
-    "fdr_bh": "The p-values are adjusted by the method of Benjamini and Hochberg, which controls the expected share of "
-    "false rejections. Each interval holds for one difference, not for several jointly.",
-    "none": "The p-values are not adjusted. p-values and intervals hold for one difference, not for several jointly.",
+    "max-t": "p-values are adjusted by single-step max-t (family-wise error), and intervals hold jointly.",
+    "step-down": "p-values are adjusted by step-down max-t (family-wise error); intervals are those of the single "
+    "step, and hold jointly.",
+    "holm": "p-values are adjusted by Holm's method (family-wise error); intervals are Bonferroni's, and hold jointly.",
+    "bonferroni": "p-values are adjusted by Bonferroni's method (family-wise error), and intervals hold jointly.",
+    "fdr_bh": "p-values are adjusted by the method of Benjamini and Hochberg (false discovery rate); each interval "
+    "holds for one difference.",
+    "none": "p-values are not adjusted, and hold for one difference, as intervals do.",
 }
 
 
@@ -72,8 +67,7 @@ class PairwiseResults(ModelTable):
     ----------
     result_frame : DataFrame
         A row per difference, first - second, the best models first: ``first second estimate std_error statistic
-        p_value p_adjusted conf_low conf_high``. The statistics of a difference that cannot be tested are NaN;
-        :meth:`summary` gives the reason.
+        p_value p_adjusted conf_low conf_high``. Differences that cannot be tested have NaN.
     method : str
         Adjustment for multiple tests.
     side : str
@@ -88,15 +82,8 @@ class PairwiseResults(ModelTable):
         The model that all others are compared with; None where all pairs are compared.
     models : tuple of str
         The models in the comparisons, the best first.
-    functional : str
-        The functional and the unit of the scores.
-    remark : str
-        A further note for the summary; may be empty.
-    is_natural : bool
-        Whether the scores have the functional's own unit.
-    looks : str
-        When the tests of a sequential view hold, such as "at all looks from 500 prompts on"; empty for tests that hold
-        for one look.
+    estimates : Estimates
+        The scores.
 
     Examples
     --------
@@ -117,10 +104,7 @@ class PairwiseResults(ModelTable):
     critical: float
     against: str | None
     models: tuple[str, ...]
-    functional: str
-    remark: str = ""
-    is_natural: bool = True
-    looks: str = ""
+    estimates: Estimates
 
     @property
     def rejected(self) -> pd.Series:
@@ -133,7 +117,7 @@ class PairwiseResults(ModelTable):
         return f"<PairwiseResults: {counts}, {self.method}, {self.side}>"
 
     def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
-        all_differences, level = self.result_frame, f"{100 * (1 - self.alpha):g}%"
+        e, all_differences, level = self.estimates, self.result_frame, f"{100 * (1 - self.alpha):g}%"
         is_long = models is None and top is None and self.against is None and len(self.models) > _MANY_MODELS
         top = _MODELS_OF_MANY if is_long else top
         shown = choose_models(self.models, range(len(self.models)), models, top)
@@ -145,14 +129,14 @@ class PairwiseResults(ModelTable):
         n_untested = int((~(all_differences["std_error"] > 0)).sum())
         n_differences = f"{len(all_differences):,} between {len(self.models)} models"
         header = (
-            ("Functional:", self.functional, "Differences:", n_differences),
+            ("Functional:", functional_unit(e), "Differences:", n_differences),
             ("Alternative:", Alternative(self.side, self.delta).clause, "Rejected:", f"{int(self.rejected.sum()):,}"),
             ("Adjustment:", self.method, "Compared with:", self.against or "each other"),
-            *([("Valid:", self.looks, "", "")] if self.looks else []),
+            *([("Valid:", e.looks, "", "")] if e.looks else []),
         )
         heads = ("diff", "std err", "z", "P", "adj. P", interval)
         std_errors = all_differences["std_error"].to_numpy()
-        digits = decimals(std_errors, fewest=fewest_decimals(self.is_natural))
+        digits = decimals(std_errors, fewest=fewest_decimals(e.scale.natural))
         names = frame["first"] + " - " + frame["second"]
         numbers = frame[TEST_COLUMNS].to_numpy(dtype=float)
         rows = []
@@ -176,10 +160,7 @@ class PairwiseResults(ModelTable):
         frame = self.result_frame
         frame = frame[frame["first"].isin(order) & frame["second"].isin(order)]
         if not len(frame):
-            raise OptionError(
-                f"there is no difference between {listed(order)} in this table; name two models whose difference was "
-                f"tested, or increase top="
-            )
+            raise OptionError(f"there is no difference between {listed(order)} here; name more with models= or top=")
         places = frame[["first", "second"]].map(order.__getitem__).to_numpy()
         return frame.iloc[np.lexsort((places.max(axis=1), places.min(axis=1)))]
 
@@ -190,30 +171,24 @@ class PairwiseResults(ModelTable):
             f"The alternative of every test is that {Alternative(self.side, self.delta).clause}. "
             f"{_METHODS[self.method]}{critical}"
         ]
+        small = "A difference that is not significant need not be zero; side='equivalence' tests whether it is small."
         if self.side == "equivalence":
-            notes.append(
-                f"A difference is shown to be small where both equivalence limits lie between {-self.delta:g} and "
-                f"{self.delta:g}."
+            small = (
+                f"A difference is shown to be small where both limits lie between {-self.delta:g} and {self.delta:g}."
             )
-        else:
-            notes.append(
-                "A difference that is not significant need not be zero. side='equivalence' tests whether a difference "
-                "is small."
-            )
+        notes.append(small)
         if n_untested:
-            differences = counted(n_untested, "difference")
-            verb, subject = ("is", "its standard error is") if n_untested == 1 else ("are", "their standard errors are")
             notes.append(
-                f"{differences} {verb} not tested (n/a), because {subject} zero: the functional fixes the difference, "
-                f"or the estimate does not vary in these data."
+                f"{counted(n_untested, 'difference')} {'is' if n_untested == 1 else 'are'} not tested (n/a): the "
+                f"standard error is zero, because the functional fixes the difference or the data do not vary."
             )
-        return (*notes, self.remark) if self.remark else tuple(notes)
+        return (*notes, *doubt_note(self.estimates), *sequential_note(self.estimates))
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw the differences as a matrix, or of those from one model a forest plot; this needs matplotlib.
 
         A cell of the matrix shows the score of the row's model minus the score of the column's model, coloured where
-        the hypothesis is rejected. The forest plot has the intervals of the differences from ``against``.
+        the hypothesis is rejected.
 
         Parameters
         ----------
@@ -228,45 +203,29 @@ class PairwiseResults(ModelTable):
         Returns
         -------
         matplotlib Axes
-            The axes of the picture; the first column where there are several, because the differences are many.
-
-        Raises
-        ------
-        OptionError
-            If there are too many models to draw.
-        UnknownModelError
-            If a model is not among those that are compared.
+            The axes of the picture.
         """
         from ..plotting.charts import BEST_IN_MATRIX, MOST_IN_MATRIX
 
         if self.against is None and models is None and top is None and len(self.models) > MOST_IN_MATRIX:
             top = BEST_IN_MATRIX
-        chosen = chosen_names(self.models, models, top)
-        is_shown = self.result_frame["first"].isin(chosen) & (
-            self.result_frame["second"].isin(chosen) | (self.result_frame["second"] == self.against)
-        )
-        if not is_shown.any():
-            raise OptionError(
-                f"no difference is between the models of the picture, {listed(chosen)}; name more with models= or top="
-            )
-        frame, n_all = self.result_frame[is_shown], len(self.result_frame)
+        shown = choose_models(self.models, range(len(self.models)), models, top)
+        chosen, frame, n_all = [self.models[j] for j in shown.places], self._between(shown), len(self.result_frame)
         drawn = "" if len(frame) == n_all else f", {len(frame):,} of {n_all:,} differences drawn"
         draw = self._draw_matrix if self.against is None else self._draw_intervals
         return draw(frame, chosen, f"{len(self.models)} models{drawn}", ax)
 
     def _draw_intervals(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
         """Draw the differences from one model in the frame with their intervals."""
-        from ..plotting.charts import forest_plot
-        from ..plotting.theme import level_words, literal
+        from ..plotting.charts import forest_plot, level_words, literal
 
+        # The intervals of the step-down tests are those of the single step, and Holm's are Bonferroni's.
+        method = {"step-down": "max-t", "holm": "bonferroni"}.get(self.method, self.method)
+        held = f"{level_words(self.alpha, method=method)} {self.estimates.looks}".rstrip()
         if self.side == "equivalence":
             held = f"limits of two one-sided tests at {self.alpha:g} ({self.method})"
         elif self.method in ("none", "fdr_bh"):
-            held = f"{level_words(self.alpha, held='pointwise', method='')} {self.looks}".rstrip()
-        else:
-            # The intervals of the step-down tests are those of the single step, and Holm's are Bonferroni's.
-            method = {"step-down": "max-t", "holm": "bonferroni"}.get(self.method, self.method)
-            held = f"{level_words(self.alpha, method=method)} {self.looks}".rstrip()
+            held = f"{level_words(self.alpha, held='pointwise', method='')} {self.estimates.looks}".rstrip()
         intervals = frame[["estimate", "conf_low", "conf_high"]].set_axis(["estimate", "low", "high"], axis=1)
         # Infinite limits of one-sided tests end a little beyond all others.
         ends = intervals.replace([-np.inf, np.inf], np.nan)
@@ -275,7 +234,7 @@ class PairwiseResults(ModelTable):
         intervals = intervals.clip(least - room, most + room).set_axis(frame["first"].tolist())
         # The line is the boundary between hypothesis and alternative; that of equivalence has two, and 0 between them.
         at = {"noninferiority": -self.delta, "equivalence": 0.0}.get(self.side, self.delta)
-        label = f"score minus score of {literal(str(self.against))}: {self.functional}"
+        label = f"score minus score of {literal(str(self.against))}: {functional_unit(self.estimates)}"
         return forest_plot(intervals, at, label=label, title=f"{held}\n{counts}", ax=ax)
 
     def _draw_matrix(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
@@ -291,17 +250,16 @@ class PairwiseResults(ModelTable):
             gap[columns, rows], coloured[columns, rows] = -frame["estimate"], rejected
         clause = Alternative(self.side, self.delta).clause
         error = {"none": "error of each test", "fdr_bh": "false discovery rate"}.get(self.method, "family-wise error")
-        control = f"{error} {100 * self.alpha:g} % ({self.method}) {self.looks}".rstrip()
+        control = f"{error} {100 * self.alpha:g} % ({self.method}) {self.estimates.looks}".rstrip()
         title = f"Coloured: {clause}; grey: not rejected\n{control}, {counts}"
-        return difference_matrix(chosen, gap, coloured, title=title, ax=ax, scores=self.functional)
+        return difference_matrix(chosen, gap, coloured, title=title, ax=ax, scores=functional_unit(self.estimates))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RankSets(ModelTable):
     """Ranks with confidence sets and groups of models that are not separated; :meth:`RankResults.ranks` returns it.
 
-    The object can be used like its ``result_frame``: ``ranks["group"]``, ``ranks.loc["gpt-4"]``, ``len(ranks)``,
-    ``ranks.to_csv(path)`` and other names of a DataFrame that this class does not define are those of the frame.
+    The object can be used like its ``result_frame``, as in ``ranks["group"]`` and ``ranks.to_csv(path)``.
 
     Attributes
     ----------
@@ -312,17 +270,12 @@ class RankSets(ModelTable):
         One minus the level of the sets.
     simultaneous : bool
         Whether the sets hold for all models at once, or each for one model.
-    functional : str
-        The functional and the unit of the scores.
     n_separated : int
         Number of pairs of models that are separated at the joint level.
     bootstrap : str or None
         Multipliers of the bootstrap behind the critical values; None for normal draws.
-    remark : str
-        A further note for the summary; may be empty.
-    looks : str
-        When the sets of a sequential view hold, such as "at all looks from 500 prompts on"; empty for sets that hold
-        for one look.
+    estimates : Estimates
+        The scores.
 
     Examples
     --------
@@ -338,11 +291,9 @@ class RankSets(ModelTable):
     result_frame: pd.DataFrame
     alpha: float
     simultaneous: bool
-    functional: str
     n_separated: int
-    bootstrap: str | None = None
-    remark: str = ""
-    looks: str = ""
+    bootstrap: str | None
+    estimates: Estimates
 
     @property
     def models(self) -> list[str]:
@@ -365,36 +316,36 @@ class RankSets(ModelTable):
         return iter(self.result_frame)
 
     def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
-        from ..plotting.theme import models_words
+        from ..plotting.charts import models_words
 
         chosen = chosen_names(self.models, models, top)
-        frame, n_models = self.result_frame.loc[chosen], len(self)
+        e, frame, n_models = self.estimates, self.result_frame.loc[chosen], len(self)
         held = "simult." if self.simultaneous else "pointwise"
         level = f"{100 * (1 - self.alpha):g}%"
         critical = "normal draws" if self.bootstrap is None else f"{self.bootstrap} bootstrap"
         header = (
-            ("Functional:", self.functional, "Models:", models_words(len(chosen), n_models)),
+            ("Functional:", functional_unit(e), "Models:", models_words(len(chosen), n_models)),
             (
                 "Separated pairs:",
                 f"{self.n_separated:,} of {n_models * (n_models - 1) // 2:,}",
                 "Tests:",
-                f"Holm, {self.looks}" if self.looks else f"step-down max-t, {critical}",
+                f"Holm, {e.looks}" if e.looks else f"step-down max-t, {critical}",
             ),
         )
         texts = [frame.index.map(str), *(frame[name].map(str) for name in ("rank", "lower", "upper", "group"))]
         rows = tuple(zip(*texts, strict=True))
         columns = (("rank", 1), (f"[{level} {held} set]", 2), ("grp", 1))
         how = "jointly for all models" if self.simultaneous else "for each model alone, not jointly"
-        how += f", {self.looks}" if self.looks else ""
+        how += f", {e.looks}" if e.looks else ""
         notes = (
             f"The set of a model contains its true rank among {counted(n_models, 'model')} with probability "
             f"{100 * (1 - self.alpha):g} %, {how}. The best rank of a set is one plus the number of models shown to be "
             f"above the model.",
             "Two models share a letter in the column grp exactly where they are not separated at the joint level. A "
             "shared letter does not show equality.",
-            *([self.remark] if self.remark else []),
+            " ".join([*few_prompts_note(e), *unseen_note(e), *doubt_note(e), *sequential_note(e)]),
         )
-        return Summary("Ranks", header, columns, rows, notes)
+        return Summary("Ranks", header, columns, rows, tuple(filter(None, notes)))
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw every model's rank as a point on a bar that is its confidence set; this needs matplotlib.
@@ -411,22 +362,16 @@ class RankSets(ModelTable):
         Returns
         -------
         matplotlib Axes
-            The first column of the picture.
-
-        Raises
-        ------
-        OptionError
-            If a model is named twice, or there are too many models for a picture.
+            The axes of the picture.
         """
-        from ..plotting.charts import rank_set_chart
-        from ..plotting.theme import models_words
+        from ..plotting.charts import models_words, rank_set_chart
 
         chosen = chosen_names(self.models, models, top)
         frame = self.result_frame.loc[chosen]
         held = "simultaneous" if self.simultaneous else "pointwise"
         title = f"{100 * (1 - self.alpha):g} % {held} rank sets, {models_words(len(chosen), len(self))}"
-        title += f"\n{self.looks}" if self.looks else ""
-        return rank_set_chart(frame, title, ax, scores=self.functional)
+        title += f"\n{self.estimates.looks}" if self.estimates.looks else ""
+        return rank_set_chart(frame, title, ax, scores=functional_unit(self.estimates))
 
     def __repr__(self) -> str:
         # A console shows the frame instead of the fields of the dataclass.

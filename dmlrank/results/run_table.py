@@ -1,4 +1,4 @@
-"""What repeated runs and their costs tell: curves of pass@k and pass^k over k, costs per success, costs in a column."""
+"""Runs and their costs: curves of pass@k and pass^k, costs per success, costs in a column; sizes that leads need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
-from .._utils.argument_checks import check_whole, place_of
+from .._utils.argument_checks import check_whole, number_in, place_of
 from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
 from ..data.derived_pairs import DerivedPairs, Runs
 from ..data.frames import column_names, require_columns, take_columns
@@ -18,7 +18,7 @@ from ..data.preferences import FloatArray
 from ..estimation.influence import Influence
 from ..estimation.joint_influence import side_by_side
 from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionError, check_choice, listed
-from ..fit.direct_fits import limits_of_means
+from ..fit.direct_fits import limits_of_means, variance_from_runs
 from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
 from ..fit.fit_covariance import clustered_covariance, covariance_of, make_covariance
@@ -26,8 +26,12 @@ from ..fit.linear_map import in_unit
 from ..fit.state import FitState
 from ..functionals import PassAtK, PassHatK
 from ..inference.covariance import Covariance, cluster_sums, match_blocks
+from ..inference.ranks import multiple_needed, smallest_gap
 from ..inference.score_limits import UNBOUNDED, CombinedMeans
 from ..inference.simultaneous import MaxT
+from ..planning.criteria import check_positive
+from ..report.first_place import independent_units
+from ..report.phrases import SummaryLevel
 from .context_variables import context_table
 
 
@@ -110,8 +114,8 @@ def values_of_runs(state: FitState, models: Sequence[str], column: str) -> Runs:
     source = state.source.data
     if not isinstance(source, DerivedPairs) or source.rows is None:
         raise OptionError(
-            f"{column!r} names a column by prompt and model, which a table of scores has (formula 'score ~ 1 | "
-            f"model'); for votes, give a number for each model: pareto({{'{models[0]}': 0.5, ...}})"
+            f"{column!r} names a column by prompt and model, which a table of scores has; for votes, give a number for "
+            f"each model: pareto({{'{models[0]}': 0.5, ...}})"
         )
     is_used = np.zeros(len(source.values), dtype=bool)
     is_used[state.data.row_index[state.data.first_row]] = True
@@ -129,8 +133,7 @@ def costs_of_runs(state: FitState, models: Sequence[str], column: str) -> FloatA
     if n_missing[j := int(n_missing.argmax())]:
         raise MissingDataError(
             f"column {column!r} has no value for {models[j]!r} on {n_missing[j]:,} of {len(costs):,} prompts; every "
-            f"model needs a cost on every prompt, also where its runs failed or were lost: fit with missing='common', "
-            f"or give pareto() a number for each model"
+            f"model needs a cost on every prompt: fit with missing='common', or give pareto() a number for each model"
         )
     if n_unknown:
         warn(
@@ -161,8 +164,7 @@ def costs_in_column(state: FitState, models: Sequence[str], column: str, newdata
     total = np.where(is_there, values, 0.0).sum(axis=1, keepdims=True)
     if not n_there.all():
         raise MissingDataError(
-            f"column {column!r} has no value on {int((n_there == 0).sum()):,} of {len(values):,} prompts; the cost of "
-            f"a run there is not known: fill the gaps, or give costs= as numbers"
+            f"column {column!r} has no value on {int((n_there == 0).sum()):,} of {len(values):,} prompts; fill the gaps"
         )
     # A run without a cost has the mean of the others on the prompt, times the model's cost elsewhere relative to it.
     mean = total / n_there
@@ -250,3 +252,44 @@ def doubt_of_skew(rows: FloatArray, what: str) -> str:
     )
     warn(doubt, kind=IntervalWarning)
     return doubt
+
+
+def table_of_sizes(
+    e: Estimates, steps: FitState | None, level: SummaryLevel, difference: float | None, power: float
+) -> pd.DataFrame:
+    """Return what the leads of the first model need, alone and all at once; see :meth:`RankResults.sample_size`."""
+    first, alpha = level.first, level.alpha
+    number_in("power", power, lambda x: alpha < x < 1, f"it must be a number between alpha={alpha:g} and 1")
+    if first is None or e.description.prompts == "fixed":
+        raise OptionError("sample_size() is about differences of models on further prompts, and this result has none")
+    given = None if difference is None else np.full(len(first.others), check_positive(difference, "difference"))
+    lead = first.difference if given is None else given
+    unit, n_units = independent_units(e)
+    errors, leader = first.std_error, e.models[first.leader]
+    times = [multiple_needed(*pair, first.critical, power) for pair in zip(lead, errors, strict=True)]
+    frame = pd.DataFrame(
+        {
+            "difference": lead,
+            "std_error": errors,
+            "smallest": [smallest_gap(error, first.critical, power) for error in errors],
+            "times": times,
+        },
+        index=[f"{leader} - {e.models[k]}" for k in first.others],
+    )
+    frame.loc["first place"] = (np.nan, np.nan, np.nan, first.times_more(power, leads=given))
+    wanted = frame["times"]
+    named = {unit if " " not in unit else "clusters": n_units, f"{e.counts}s": e.description.n_votes}
+    frame = frame.assign(**{name: np.ceil(wanted * number) for name, number in named.items()})
+    scores = None if steps is None else steps.data.scores
+    if steps is None or scores is None or np.isnan(scores.mean).any() or not np.isfinite(scores.variance).any():
+        return frame
+    # With R times the runs the variance is that of prompts and 1 / R of that of runs.
+    rows = np.eye(len(e.models))[first.leader] - np.eye(len(e.models))[first.others]
+    of_runs = np.append(np.minimum(variance_from_runs(steps, rows) * e.scale.factor**2, errors**2), np.nan)
+    variance = np.append(errors**2, np.nan)
+    share = np.divide(of_runs, variance, out=np.full(len(variance), np.nan), where=variance > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = variance / wanted.to_numpy() - (variance - of_runs)
+        further = np.where(room <= 0, np.inf, of_runs / room)
+        least = np.maximum(np.ceil(n_units * wanted * (1 - share)), 1)
+    return frame.assign(share_runs=share, times_runs=further, prompts_many_runs=least)

@@ -10,7 +10,6 @@ import pandas as pd
 from scipy.special import gammaln
 
 from .._utils.argument_checks import array_of_numbers, place_of
-from .._utils.distributions import normal_critical
 from .._utils.tasks_and_threads import one_thread
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
@@ -20,11 +19,19 @@ from ..fit.estimates import Estimates
 from ..fit.post_estimation import pair_win_probability, restricted_against_projection
 from ..fit.state import FitState
 from ..inference.confidence_sequence import ConfidenceSequence
+from ..inference.score_limits import normal_critical
 from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_statistics, z_tests
 from ..report.fit_summary import choose_models
 from ..report.phrases import functional_unit
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import (
+    Summarised,
+    Summary,
+    decimals,
+    fewest_decimals,
+    fixed_text,
+    p_value_clause,
+    p_value_text,
+)
 from .requirements import ModelTable, TitledTable, named_estimates, not_stored, require_intervals
 
 _CHOSEN_BY_DATA = (
@@ -185,12 +192,10 @@ class RestrictionTest(ModelTable):
     df : int
         Degrees of freedom: the number of directions in which the two estimators can differ.
     pvalue : float
-        The share of ``n_draws`` samples of labels from the restricted model whose statistic is at least as large; the
-        p-value is at least 1 / (n_draws + 1). Samples are used because the statistic has heavier tails than chi-squared
-        where probabilities are near 0 or 1. With clusters, the p-value comes from the chi-squared distribution.
+        The share of ``n_draws`` samples of labels from the restricted model whose statistic is at least as large; with
+        clusters from the chi-squared distribution.
     frame : DataFrame
-        By model: ``restricted``, ``unrestricted``, ``difference`` (unrestricted minus restricted), ``std_error`` of the
-        difference and ``z``.
+        By model: ``restricted``, ``unrestricted``, their ``difference`` with ``std_error``, and ``z``.
     n_draws : int
         Number of samples from the restricted model; zero where the p-value comes from the chi-squared distribution.
     is_natural : bool
@@ -282,7 +287,7 @@ def win_probability_of(
         order = " in both display orders" if state.data.ordered else ""
         raise NoIntervalError(
             f"win_probability: {first!r} and {second!r} were never compared{order}, so that no label corrects the "
-            f"learner's prediction; collect votes on this pair for a share with an interval"
+            f"learner's prediction; collect votes on this pair"
         )
     share, covariance = pair_win_probability(state, j, k)
     sequence, (error,) = estimates.sequence, covariance.std_errors
@@ -299,13 +304,9 @@ def _why_no_share(estimates: Estimates, state: FitState | None, j: int, k: int) 
     text = (
         f"{first!r} and {second!r} have {there} on each other and are not a compared pair, so that this share has no "
     )
-    text += f"estimate; t_test(({first!r}, {second!r})) tests the difference of their scores, which verdicts and ranks "
-    text += "are about, and votes on other pairs inform"
-    if estimates.kind.link == "logit":
-        lead = float(estimates.estimate[j] - estimates.estimate[k]) / estimates.scale.factor
-        text += f": by their scores, {first} would win {1 / (1 + np.exp(-lead)):.2f} of the comparisons"
+    text += f"estimate; t_test(({first!r}, {second!r})) tests the difference of their scores"
     if n_labels and state is not None and isinstance(state.options.pairs.graph, str):
-        text += f". update(min_labels={n_labels}{', position_bias=False' * state.data.ordered}) compares this pair"
+        text += f", and update(min_labels={n_labels}{', position_bias=False' * state.data.ordered}) compares this pair"
     return text
 
 
@@ -326,8 +327,7 @@ class Ellipsoid(TitledTable):
     basis : ndarray, shape (d, df)
         Orthonormal columns that span the free directions.
     radius2 : float
-        The chi-squared quantile with ``df`` degrees of freedom; larger where the region holds at all looks, and
-        Hotelling's with fewer than 100 prompts or clusters.
+        The chi-squared quantile; Hotelling's with few prompts, and larger where the region holds at all looks.
     alpha : float
         One minus the level.
     scores : bool
@@ -339,8 +339,7 @@ class Ellipsoid(TitledTable):
 
     References
     ----------
-    Frauen et al., arXiv 2601.21816, [P eq:ci_ellipsoid]. The inverse in the paper does not exist for scores whose sum
-    is constant; the region therefore uses the free directions.
+    Frauen et al., arXiv 2601.21816, [P eq:ci_ellipsoid], in the directions in which the inverse exists.
     """
 
     models: tuple[str, ...]
@@ -373,12 +372,7 @@ class Ellipsoid(TitledTable):
         Parameters
         ----------
         theta : array_like, shape (d,)
-            Scores in the order of ``models``.
-
-        Raises
-        ------
-        HypothesisError
-            If the point has another length, or contradicts what the functional fixes (such as a sum of zero).
+            Scores in the order of ``models``, with the sum that the functional fixes.
         """
         point = array_of_numbers(theta, 1)
         if point is None or point.shape != self.center.shape or not np.isfinite(point).all():
@@ -389,9 +383,8 @@ class Ellipsoid(TitledTable):
         distance = np.abs(from_center - self.basis @ (self.basis.T @ from_center)).max()
         if distance > 1e-6 * max(1.0, np.abs(point).max()):
             raise HypothesisError(
-                "the point contradicts what the functional fixes: a weighted sum of these scores is constant, and the "
-                f"point is {distance:.3g} away from the points with this sum; give a point with the same weighted sum "
-                f"as the estimates"
+                f"the functional fixes a weighted sum of these scores, and the point is {distance:.3g} away from "
+                f"points with this sum; give a point with the same weighted sum as the estimates"
             )
         coordinates = self.basis.T @ from_center
         return bool(coordinates @ np.linalg.solve(self._reduced, coordinates) <= self.radius2)
@@ -454,15 +447,11 @@ def confidence_ellipsoid(
     cov = matrix @ covariance.matrix @ matrix.T
     if basis.shape[1] == 0:
         raise HypothesisError(
-            f"there is no region of {about}, because the functional fixes the values whatever the data say: "
-            f"{estimates.reason}. Ask for scores or contrasts that the functional leaves free"
+            f"there is no region of {about}, because the functional fixes the values ({estimates.reason}); give others"
         )
     spectrum, axes = np.linalg.eigh(basis.T @ cov @ basis)
     if spectrum[0] <= 1e-14 * spectrum[-1] or spectrum[-1] <= 0:
-        raise HypothesisError(
-            f"some combination of {about} does not vary in the data, so that there is no joint region; leave one of "
-            f"them out"
-        )
+        raise HypothesisError(f"some combination of {about} does not vary in the data; leave one of them out")
     whitened = (axes / np.sqrt(spectrum)).T @ basis.T @ matrix
     center, df, sequence = matrix @ estimates.estimate - contrasts.value, basis.shape[1], estimates.sequence
     radius2 = float(covariance.of_combinations(whitened).wald_law(df).critical(alpha))

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import number_in, real_number
-from .._utils.distributions import normal_critical
 from .._utils.tasks_and_threads import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
@@ -22,10 +21,10 @@ from ..fit.judges_of_scores import modelled_shares
 from ..fit.state import FitState
 from ..fit.tipping_points import BoundEvaluation, distances, extend_to_tipping_points, tipping_gammas
 from ..functionals.linear_scores import PassAtK
+from ..inference.score_limits import normal_critical
 from ..inference.simultaneous import MaxT, Simultaneous
 from ..report.phrases import counted, functional_unit, percentage
-from ..tables.display_text import decimals, fewest_decimals
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summary, decimals, fewest_decimals
 from .requirements import TitledTable, require_intervals
 
 _SIDES = ("lower", "upper", "conf_lower", "conf_upper")
@@ -39,18 +38,14 @@ _GAMMA = (
 class SensitivityResults(TitledTable):
     """How far contrasts of scores can move if voting depends on the label; :meth:`RankResults.sensitivity` returns one.
 
-    Those who vote may differ from those who do not: given the label that a voter would give, the odds of voting are
-    within 1/gamma and gamma of the odds given the prompt and the pair.
-
     Attributes
     ----------
     result_frame : DataFrame
         Bounds, a row per hypothesis and gamma: ``hypothesis gamma lower upper conf_lower conf_upper``. The interval
         covers both bounds, simultaneously over the hypotheses, at each gamma.
     tipping : DataFrame
-        Tipping points, a row per hypothesis: at ``gamma_estimate`` the bound reaches the hypothetical value, at
-        ``gamma_interval`` its confidence limit does: 1 if the interval of the estimate contains the value, inf if it is
-        not reached at gamma = 100.
+        A row per hypothesis: at ``gamma_estimate`` the bound reaches the hypothetical value, at ``gamma_interval`` its
+        confidence limit does: 1 if the interval of the estimate contains the value, inf if not up to gamma = 100.
     estimates : Estimates
         Estimates of the fit.
     hypothesis : LinearHypothesis
@@ -108,52 +103,38 @@ class SensitivityResults(TitledTable):
         factor = f"a factor of {interval:.2f}, and its sign {change}"
         return f"{subject} is no longer decided if the label changes the odds of voting by {factor}."
 
-    def _at_middle_gamma(self) -> tuple[float, FloatArray, FloatArray, int]:
-        """Return the middle gamma above 1, or the only one, bounds, (J, 4), tipping points, (J, 2), and decimals."""
+    def _table(self) -> Summary:
+        # The middle gamma above 1, or the only one.
         above = [gamma for gamma in self.gammas if gamma > 1]
         gamma = above[(len(above) - 1) // 2] if above else self.gammas[0]
         limits = self.result_frame.loc[self.result_frame["gamma"] == gamma, [*_SIDES]].to_numpy(dtype=float)
         tips = self.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float)
-        return gamma, limits, tips, decimals(self.std_error, fewest=fewest_decimals(self.estimates.scale.natural))
-
-    def _table(self) -> Summary:
-        gamma, limits, tips, digits = self._at_middle_gamma()
+        digits = decimals(self.std_error, fewest=fewest_decimals(self.estimates.scale.natural))
         rows = []
         for place, name in enumerate(self.hypothesis.labels):
             numbers = (f"{number:.{digits}f}" for number in (self.estimate[place], *limits[place]))
             rows.append((name, *numbers, *map(gamma_text, tips[place])))
         level = f"{100 * (1 - self.estimates.alpha):g}"
-        pairs = (f"[bounds, gamma={gamma:g}]", f"[{level}% simult. CI]", "[tipping gamma, CI]")
-        columns = (("estimate", 1), *((pair, 2) for pair in pairs))
+        pairs = ((f"[bounds, gamma={gamma:g}]", 2), (f"[{level}% simult. CI]", 2))
+        columns = (("estimate", 1), *pairs, ("tipping gamma", 1), ("of CI", 1))
         unvoted = f"{self.n_unvoted:,} of {self.n_shown:,}" if self.n_unvoted else "not in the data"
         header = (
             ("Functional:", functional_unit(self.estimates), "Contrasts:", f"{len(rows):,}"),
             ("Gamma:", ", ".join(f"{g:g}" for g in self.gammas), "Shown without a vote:", unvoted),
             ("Bounds:", "sharp" if self.is_sharp else "first order", "Level:", f"{level} % simultaneous"),
         )
-        ends = [f"{pair} {end}" for pair in pairs[:2] for end in ("lower", "upper")]
-        heads = ("estimate", *ends, "tipping gamma", "tipping gamma of CI")
-        bounds = (
-            "The bounds are the lowest and the highest value that all shown battles together can have. The tipping "
-            "gamma is the smallest gamma at which the bound reaches the hypothetical value (0 for a difference); the "
-            "column after it is the smallest gamma at which the interval of the bound reaches the value, which is 1.00 "
-            "if the interval of the estimate already contains it."
-        )
-        notes = [f"gamma: {_GAMMA} {bounds}", self.sentence()]
+        notes = [
+            f"gamma: {_GAMMA} The bounds are the lowest and the highest value that all shown battles together can "
+            f"have. The tipping gamma is the smallest at which the bound reaches the hypothetical value (0 for a "
+            f"difference), and then its interval, which is 1.00 if the interval of the estimate already contains it.",
+            self.sentence(),
+        ]
         if not self.is_sharp:
-            notes.append(
-                "The bounds hold to first order: the derivative of the functional at the estimated preferences says "
-                "whether a pair takes its largest or its smallest possible share. Votes that reach these bounds exist. "
-                "Because the functional is not linear, other votes may lie slightly beyond the bounds."
-            )
+            notes.append("The bounds hold to first order: as the functional is not linear, some votes may lie beyond.")
         if self.is_chosen_by_data:
-            notes.append(
-                "The contrasts are neighbours on the leaderboard, which the data have chosen. Their intervals have the "
-                "critical value for all pairs of models."
-            )
+            notes.append("Contrasts are neighbours on the leaderboard; intervals have the critical value of all pairs.")
         notes.append(self._shown_battles())
-        table = tuple(rows), tuple(notes), "contrast"
-        return Summary("Sensitivity to Who Votes", header, columns, *table, column_heads=heads)
+        return Summary("Sensitivity to Who Votes", header, columns, tuple(rows), tuple(notes), "contrast")
 
     def _shown_battles(self) -> str:
         """Say how many shown battles got no vote, or that the data do not have them."""
@@ -162,35 +143,14 @@ class SensitivityResults(TitledTable):
             return f"{counted(self.n_unvoted, 'battle')} of {self.n_shown:,} that were shown ({share}) got no vote."
         return (
             "The data have no shown battles without a vote (rows with two models and a missing winner). Every pair of "
-            "every prompt therefore counts as shown, and every pair without a vote as one on which people refrained "
-            "from voting, so that the bounds are wide. Keep the battles without a vote in the data for narrower bounds."
+            "every prompt therefore counts as shown, so that the bounds are wide."
         )
 
-    def page_section(self) -> tuple[str, tuple[str, ...]]:
-        """Return title and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
-        (gamma, limits, tips, digits), lines = self._at_middle_gamma(), []
-        for name, estimate, (lower, upper, *_), (sign, interval) in zip(
-            self.hypothesis.labels, self.estimate, limits, tips, strict=True
-        ):
-            decided = (
-                f"Decided up to gamma = {gamma_text(interval)}. Its lower or upper bound changes the sign at "
-                f"{gamma_text(sign)}."
-            )
-            lines.append(
-                f"{name}: {estimate:.{digits}f}, between {lower:.{digits}f} and {upper:.{digits}f} if gamma = "
-                f"{gamma:g}. {decided if interval > 1 else 'Not decided for any gamma.'}"
-            )
-        assumed = (
-            "The scores assume that votes that were not cast are like those that were. Suppose that they are not: "
-        )
-        about = f"{assumed}{_GAMMA} {self._shown_battles()}"
-        return "If those who vote differ from those who do not", (about, self.sentence(), *lines)
-
-    def is_of(self, estimates: Estimates) -> bool:
-        """Return whether the analysis has the contrasts of these estimates, in their unit."""
-        return self.estimates.names == estimates.names and np.allclose(
-            self.hypothesis.matrix @ estimates.estimate, self.estimate, rtol=1e-9, atol=1e-9
-        )
+    def page_section(self) -> tuple[str, str, Summary, str]:
+        """Return title, table and note of the section in a page, which has no picture."""
+        assumed = "The scores assume that votes not cast are like those cast. Suppose that they are not:"
+        text = f"{assumed} {_GAMMA} {self._shown_battles()} {self.sentence()}"
+        return "If those who vote differ from those who do not", "", replace(self.summary(), notes=()), text
 
 
 def gamma_text(gamma: float) -> str:
@@ -208,9 +168,8 @@ class ScoreBounds(TitledTable):
     ----------
     result_frame : DataFrame
         A row per contrast: ``hypothesis lower upper conf_lower conf_upper``. ``lower`` counts every missing score as
-        the worst for the contrast, ``upper`` as the best; the interval has the standard errors of both bounds.
-        ``tipping`` is by how much less the models would have to differ than predicted, on clusters (tasks) on which
-        they were never run, for the interval of the fit to contain zero; NaN where it does, or where nothing is so.
+        the worst for the contrast, ``upper`` as the best. ``tipping`` is by how much less the models would have to
+        differ than predicted, on clusters on which they were never run, for the interval to contain zero.
     score_range : tuple of float
         The smallest and the largest score that a missing score may have.
     n_missing : int
@@ -282,9 +241,8 @@ def analyse_sensitivity(
     evaluation = BoundEvaluation.of(state, contrasts.matrix, critical)
     if not evaluation.battles.n_unvoted:
         warn(
-            "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity "
-            "counts every pair without a vote as one on which people refrained from voting, so that the bounds are "
-            "wide; keep the battles without a vote in the data",
+            "the data have no shown battles without a vote (rows with two models and a missing winner): every pair "
+            "counts as shown, so that the bounds are wide; keep the battles without a vote in the data",
             kind=IntervalWarning,
         )
     bounds = extend_to_tipping_points(
@@ -355,16 +313,12 @@ def score_bounds(
         )
     low, high = float(np.nanmin(known)), float(np.nanmax(known))
     if score_range is not None:
-        given = [real_number(end) for end in score_range] if isinstance(score_range, (tuple, list)) else []
+        given = [real_number(end) for end in score_range] if isinstance(score_range, tuple | list) else []
         numbers = [end for end in given if end is not None]
-        if not len(numbers) == len(given) == 2 or not numbers[0] < numbers[1]:
+        if not len(numbers) == len(given) == 2 or numbers[0] > low or numbers[1] < high or numbers[0] >= numbers[1]:
             raise OptionError(
-                f"score_range={shown(score_range)} is not allowed: it is (smallest, largest), such as (0, 1)"
-            )
-        if low < numbers[0] or high > numbers[1]:
-            raise OptionError(
-                f"score_range={shown(score_range)}: the scores lie between {low:g} and {high:g}; give a range that "
-                f"contains them"
+                f"score_range={shown(score_range)} is not allowed: it is (smallest, largest), and contains the scores, "
+                f"which lie between {low:g} and {high:g}"
             )
         low, high = numbers
     contrasts, _, critical = _contrasts(estimates, simultaneous, hypothesis)
@@ -421,32 +375,21 @@ def _read_gammas(gamma: object) -> tuple[float, ...]:
 
 def _require_debiased_fit(estimates: Estimates, state: FitState) -> None:
     """Raise for fits that have no bounds."""
-    options = state.options
+    options, estimator = state.options, estimates.estimator
     if isinstance(state.source.data, DerivedPairs):
         raise OptionError(
-            "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles, so that "
-            "voting cannot depend on the label; fit a frame of battles"
+            "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles; fit a frame "
+            "of battles"
         )
-    no_formula = "the bounds have no formula for"
-    refusals = (
-        (
-            not estimates.estimated_by.is_unrestricted_one_step,
-            f"estimator={estimates.estimator!r}",
-            "the bounds are those of the debiased estimator",
-            "estimator='debiased'",
-        ),
-        (options.judge is not None, "judge=", f"{no_formula} verdicts, which exist without votes", "judge=None"),
-        (options.adjust is not None, "adjust=", f"{no_formula} an adjustment for style", "adjust=None"),
-        (
-            options.average != "scores",
-            f"average={options.average!r}",
-            "the bounds are those of the mean scores of the prompts",
-            "average='scores'",
-        ),
-    )
-    for is_refused, option, why, change in refusals:
+    refusals = {
+        f"estimator={estimator!r}": (not estimates.estimated_by.is_unrestricted_one_step, "estimator='debiased'"),
+        "judge=": (options.judge is not None, "judge=None"),
+        "adjust=": (options.adjust is not None, "adjust=None"),
+        f"average={options.average!r}": (options.average != "scores", "average='scores'"),
+    }
+    for option, (is_refused, change) in refusals.items():
         if is_refused:
-            raise OptionError(f"sensitivity() with {option}: {why}; use update({change}).sensitivity()")
+            raise OptionError(f"sensitivity() with {option} has no bounds; use update({change}).sensitivity()")
     require_intervals(estimates, "sensitivity")
 
 

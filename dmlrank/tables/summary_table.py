@@ -1,4 +1,4 @@
-"""The class of every table that a result shows, as plain text, Markdown, CSV, HTML and LaTeX."""
+"""Every table as text, Markdown, CSV, HTML and LaTeX: numbers, widths, names that disturb no table, and its class."""
 
 from __future__ import annotations
 
@@ -6,13 +6,181 @@ import csv
 import html
 import io
 import re
+import textwrap
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
 from .._utils.argument_checks import check_text, check_whole, checked
-from .display_text import display_width, inert, isolated, not_a_formula, padded, rows_of_csv, wrapped
+
+# Smaller p-values are shown as "below 0.001".
+_SMALLEST_P_VALUE = 0.0005
+# Characters that cannot be shown: controls, lone surrogates, and codes that are no characters.
+_UNSHOWABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+_REPLACEMENT = "\ufffd"
+# Marks that change the direction of the text around them.
+_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_LINE_BREAKS = re.compile(r"[\r\n\t\v\f\x85\u2028\u2029]")
+# Letters that are read from right to left, with the characters between two of them that are neither letters nor digits.
+_RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+_RIGHT_TO_LEFT_RUN = re.compile(f"[{_RIGHT_TO_LEFT}](?:[^A-Za-z]*[{_RIGHT_TO_LEFT}])?")
+# These two characters keep the direction of the text between them from the text outside.
+_ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def p_value_text(p: float) -> str:
+    """Return a p-value as text in a table: three decimals, or "<0.001" where these would all be zero."""
+    return "n/a" if np.isnan(p) else f"{p:.3f}" if p >= _SMALLEST_P_VALUE else "<0.001"
+
+
+def p_value_clause(p: float) -> str:
+    """Return a p-value as text after "P" or "p", with the digits of :func:`p_value_text`."""
+    return "< 0.001" if p < _SMALLEST_P_VALUE else f"= {p:.3f}"
+
+
+def decimals(std_errors: NDArray[np.float64], fewest: int = 3) -> int:
+    """Return the number of decimals that shows two significant figures of the smallest standard error."""
+    positive = std_errors[std_errors > 0]
+    return int(np.clip(1 - np.floor(np.log10(positive.min())), fewest, 6)) if len(positive) else fewest
+
+
+def fewest_decimals(is_natural: bool) -> int:
+    """Return the smallest number of decimals: three in the functional's own unit, one in others such as Elo points."""
+    return 3 if is_natural else 1
+
+
+def fixed_text(number: float, digits: int) -> str:
+    """Return a number with a fixed number of decimals; a number that is rounded to zero has no sign."""
+    text = f"{number:.{digits}f}"
+    return text if text.strip("-0.") else text.lstrip("-")
+
+
+def score_texts(scores: NDArray[np.float64], std_errors: NDArray[np.float64], digits: int) -> list[str]:
+    """Return scores as texts, with standard errors in brackets unless these are NaN; a dash for no score."""
+    return [
+        "-" if np.isnan(score) else fixed_text(score, digits) + ("" if np.isnan(error) else f" ({error:.{digits}f})")
+        for score, error in zip(scores, std_errors, strict=True)
+    ]
+
+
+# --- names and other texts --------------------------------------------------------------------------------------------
+
+
+def printable(text: str) -> str:
+    """Return the text with control characters and lone surrogates replaced by the replacement character."""
+    return _UNSHOWABLE.sub(_REPLACEMENT, text)
+
+
+def undirected(text: str) -> str:
+    """Return a printable text without the marks of direction that a name could reverse a sentence with."""
+    return _DIRECTION.sub("", printable(text))
+
+
+def inert(text: str) -> str:
+    """Return a text without control characters, marks of direction and line breaks, in quotes where blanks end it."""
+    shown = undirected(text)
+    shown = f"'{shown}'" if shown.startswith(" ") or shown.endswith(" ") else shown
+    return " ".join(shown.split()) if _LINE_BREAKS.search(shown) else shown
+
+
+def isolated(text: str) -> str:
+    """Return an inert text in which letters that are read from right to left do not move their neighbours."""
+    return _RIGHT_TO_LEFT_RUN.sub(lambda run: f"{_ISOLATE}{run[0]}{_END_OF_ISOLATE}", inert(text))
+
+
+def display_width(text: str) -> int:
+    """Return the number of columns that a text takes in a terminal or a fixed-width font.
+
+    Wide characters of East Asia and emoji take two columns, combining marks take none. The parts of an emoji that is
+    put together are counted one by one, as many terminals show them.
+    """
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    """Return the number of columns of a character: none for combining marks and formats, but the soft hyphen."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf") and character != "\u00ad":
+        return 0
+    return 1 + (unicodedata.east_asian_width(character) in "WF")
+
+
+def padded(text: str, width: int, align: str = "<") -> str:
+    """Return a text filled with blanks up to a display width, aligned left ("<"), right (">") or centred ("^")."""
+    missing = max(0, width - display_width(text))
+    before = {"<": 0, ">": missing, "^": missing // 2}[align]
+    return " " * before + text + " " * (missing - before)
+
+
+def wrapped(text: str, width: int, indent: str = "    ") -> list[str]:
+    """Return lines of at most this display width, later ones indented; only words that are too long are divided."""
+    if text.isascii():
+        return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    lines, line = [], ""
+    for chunk in re.findall(r" +|[^ ]+", text):
+        if display_width(line + chunk) <= width:
+            line += chunk
+        elif chunk.startswith(" ") or display_width(indent + chunk) <= width:
+            lines.append(line)
+            # Blanks at the end of a line are dropped.
+            line = indent + chunk.lstrip(" ")
+        else:
+            for character in chunk:
+                if display_width(line + character) > width:
+                    lines.append(line)
+                    line = indent
+                line += character
+    return [shown.rstrip() for shown in [*lines, line] if shown.strip()]
+
+
+# Characters that start a formula in spreadsheets, after any number of apostrophes that this module has put before them:
+# at the start of a cell, and where some programs start a cell within another one (line breaks, tabs, semicolons).
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff1d\uff20\uff0d]")
+_FORMULA_WITHIN = re.compile(r"(?<=[\r\n\v\f\x1c-\x1e\x85\u2028\u2029\t;])'*[=+\-@\uff0b\uff1d\uff20\uff0d]")
+# The end of a row of CSV, or a cell in quotation marks.
+_ROW_END = re.compile(r'("[^"]*")|\r\n')
+
+
+def not_a_formula(text: str) -> str:
+    """Return a cell of a CSV file that no spreadsheet runs: an apostrophe precedes what looks like a formula.
+
+    Numbers and single signs, such as the "-" of an empty cell, are returned as they are. Different texts stay
+    different.
+    """
+    text = _FORMULA_WITHIN.sub(r"'\g<0>", text)
+    if len(text) == 1 or not _FORMULA.match(text):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
+
+
+def safe_csv(table: pd.DataFrame) -> str:
+    """Return a table as CSV in which no name is a formula."""
+    texts = {
+        name: table[name].map(lambda cell: not_a_formula(cell) if isinstance(cell, str) else cell)
+        for name in table.columns
+        if not (is_numeric_dtype(table[name].dtype) or is_bool_dtype(table[name].dtype))
+    }
+    heads = [not_a_formula(name) if isinstance(name, str) else name for name in table.columns]
+    return rows_of_csv(table.assign(**texts).set_axis(heads, axis=1).to_csv(index=False, lineterminator="\r\n"))
+
+
+def rows_of_csv(text: str) -> str:
+    """Return CSV whose rows end with a line feed, from rows that end with both characters of a line end."""
+    # Python's writer puts a cell with a line break into quotation marks only where the break is a part of its line end.
+    return _ROW_END.sub(lambda found: found[1] or "\n", text)
+
 
 Heads = list[tuple[str, tuple[int, ...]]]
 
@@ -26,8 +194,7 @@ class Summary:
     title : str
         Stands above the table.
     header : tuple of tuple of str
-        Lines above the table, each with two pairs of label and value (four texts) or one pair (two texts), whose value
-        may be a long sentence. May be empty.
+        Lines above the table, each with two pairs of label and value, or one, whose value may be a sentence.
     columns : tuple of (str, int)
         Head and span of every column after the first one: the span is the number of columns that share the head.
     rows : tuple of tuple of str
@@ -35,16 +202,11 @@ class Summary:
     notes : tuple of str
         Sentences below the table.
     row_head : str
-        Head of the first column; text and HTML show it only if the first column does not hold the rows' names.
+        Head of the first column, shown where this does not hold the rows' names.
     name_place : int
         The column that holds the rows' names. The columns up to this one are repeated where a table is divided.
     text_columns : tuple of int
         Further columns that hold text and are aligned left.
-    heads_together : int
-        Number of neighbouring heads whose columns stay together where a table is divided.
-    column_heads : tuple of str
-        A head of its own for every column after the first one, for Markdown and CSV, which have no heads over several
-        columns. Empty: a head over two columns becomes "... lower" and "... upper", the heads of an interval.
     numbered : bool
         Whether the notes have numbers.
 
@@ -65,8 +227,6 @@ class Summary:
     row_head: str = "model"
     name_place: int = 0
     text_columns: tuple[int, ...] = ()
-    heads_together: int = 1
-    column_heads: tuple[str, ...] = ()
     numbered: bool = True
 
     def __post_init__(self) -> None:
@@ -98,8 +258,7 @@ class Summary:
         Parameters
         ----------
         width : int, optional
-            Largest width in characters. Columns that do not fit follow in further panels below. None: as wide as the
-            columns are together.
+            Largest width in characters; columns that do not fit follow in further panels below.
         """
         rows = [tuple(isolated(cell) for cell in row) for row in self.rows]
         # A column is as wide as its widest cell, or as its part of the head.
@@ -108,17 +267,19 @@ class Summary:
         for head, places in self.heads():
             below = sum(sizes[place] for place in places) + _GAP * (len(places) - 1)
             sizes[places[-1]] += max(0, display_width(isolated(head)) - below)
-        # The heads that every panel repeats, and the blocks of heads that stay together.
+        # The heads that every panel repeats, and the panels of the others.
         all_heads = list(self.heads())
         leading = [head for head in all_heads if head[1][0] <= self.name_place]
-        starts = range(len(leading), len(all_heads), self.heads_together)
-        blocks = [all_heads[start : start + self.heads_together] for start in starts]
-        lead_width = sum(sizes[place] + _GAP for _, places in leading for place in places)
-        block_widths = [sum(sizes[place] + _GAP for _, places in block for place in places) for block in blocks]
-        panels = [list(range(len(blocks)))]
-        if width is not None and blocks:
-            panels = _divide_columns(block_widths, width - lead_width)
-        body_width = lead_width + max((sum(block_widths[place] for place in panel) for panel in panels), default=0)
+
+        def size_of(heads: Heads) -> int:
+            return sum(sizes[place] + _GAP for _, places in heads for place in places)
+
+        panels: list[Heads] = [[]]
+        for further in all_heads[len(leading) :]:
+            if width is not None and panels[-1] and size_of([*leading, *panels[-1], further]) > width:
+                panels.append([])
+            panels[-1].append(further)
+        body_width = size_of(leading) + max(map(size_of, panels))
         header = [tuple(isolated(text) for text in line) for line in self.header]
         pairs = [line for line in header if len(line) > 2]
         sides = [max((sum(map(display_width, line[at : at + 2])) + 1 for line in pairs), default=0) for at in (0, 2)]
@@ -134,8 +295,7 @@ class Summary:
                 lines += wrapped(padded(label, label_width) + value, total, indent=" " * label_width)
         lines += ["=" * total] * bool(header)
         for number, panel in enumerate(panels):
-            shown = leading + [head for place in panel for head in blocks[place]]
-            lines += ["-" * total] * (number > 0) + _panel_lines(self, rows, shown, sizes, total)
+            lines += ["-" * total] * (number > 0) + _panel_lines(self, rows, [*leading, *panel], sizes, total)
         lines.append("=" * total)
         for number, note in enumerate(self.notes, start=1):
             mark, indent = (f"[{number}] ", "    ") if self.numbered else ("", "")
@@ -200,8 +360,7 @@ class Summary:
     def as_csv(self) -> str:
         """Return the rows of the table as CSV, with the heads in the first line.
 
-        Where a name, or a line of a name, begins like a formula of a spreadsheet (``=``, ``+``, ``-`` or ``@``), an
-        apostrophe is put before it.
+        An apostrophe stands before names that begin like a formula of a spreadsheet (``=``, ``+``, ``-`` or ``@``).
         """
         out = io.StringIO(newline="")
         writer = csv.writer(out)
@@ -233,14 +392,10 @@ class Summary:
     def as_latex(self, *, longtable: bool | None = None, label: str | None = None) -> str:
         r"""Return the table as LaTeX; the document needs ``\usepackage{booktabs,longtable}``.
 
-        The table is set in small and is as wide as its columns are. Where that is wider than a line, show fewer models
-        or columns, or turn the page.
-
         Parameters
         ----------
         longtable : bool, optional
-            Whether the table may break over pages, with its heads repeated. None: only if it has more than 40 rows. A
-            ``longtable`` cannot stand in a document of two columns.
+            Whether the table may break over pages, with its heads repeated. None: only if it has more than 40 rows.
         label : str, optional
             Name for ``\ref``, such as ``"tab:scores"``.
         """
@@ -298,30 +453,12 @@ class Summarised:
 
 
 def _flat_heads(table: Summary) -> list[str]:
-    """Return one head per column: ``column_heads``, or from a head over two columns "... lower" and "... upper"."""
-    if table.column_heads:
-        return [next(table.heads())[0], *table.column_heads]
+    """Return one head per column for Markdown and CSV: of a head over two columns "... lower" and "... upper"."""
     return [
         text
         for head, places in table.heads()
         for text in ([head] if len(places) == 1 else [f"{head} lower", f"{head} upper"])
     ]
-
-
-def _divide_columns(widths: Sequence[float], available: float) -> list[list[int]]:
-    """Divide columns over as few panels as possible, with nearly equal numbers of columns."""
-    greedy: list[list[int]] = []
-    for place, width in enumerate(widths):
-        if greedy and sum(widths[other] for other in greedy[-1]) + width <= available:
-            greedy[-1].append(place)
-        else:
-            greedy.append([place])
-    if len(greedy) < 2:
-        return greedy
-    size, n_larger = divmod(len(widths), len(greedy))
-    ends = [(panel + 1) * size + min(panel + 1, n_larger) for panel in range(len(greedy))]
-    equal = [list(range(start, end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    return equal if all(sum(widths[place] for place in panel) <= available for panel in equal) else greedy
 
 
 _MIN_WIDTH = 78

@@ -1,7 +1,5 @@
 """What a user can get wrong: each mistake has its own error, given before any booster is trained."""
 
-import warnings
-
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -24,6 +22,8 @@ from dmlrank.exceptions import (
     UnknownModelError,
 )
 from dmlrank.options import in_objects
+
+from ..support import quiet
 
 N, MODELS = 180, ["claude", "gpt", "koala"]
 
@@ -225,8 +225,7 @@ QUICK = {"propensity": "marginal", "tune": {"n_estimators": 2}, "rng": 0, "n_job
 
 @pytest.fixture(scope="module")
 def result():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         return dr.dml_rank(LEAD.format("length"), battles(), **in_objects(QUICK))
 
 
@@ -257,8 +256,7 @@ def test_bad_questions(mistake, result):
 
 
 def test_an_unseen_category_in_new_data():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         result = dr.dml_rank(LEAD.format("topic"), battles(), **in_objects(QUICK))
     fails(lambda: result.predict(pd.DataFrame({"topic": ["poetry"]})), DataError, "poetry")
 

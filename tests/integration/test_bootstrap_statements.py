@@ -26,13 +26,7 @@ def votes_of_few_users():
 
 def fit_of(votes):
     return dr.dml_rank(
-        FORMULA,
-        votes,
-        functional="bt",
-        context="question_id",
-        cov_type="cluster",
-        cov_kwds={"groups": "user"},
-        rng=0,
+        FORMULA, votes, functional="bt", context="question_id", cov_type="cluster", cov_kwds={"groups": "user"}, rng=0
     )
 
 
@@ -116,7 +110,7 @@ def test_a_bootstrap_is_not_advised_where_it_is_used_and_refused_with_few_cluste
     votes = votes_of_few_users()
     three = fit_of(votes.assign(user=votes["user"] % 3))
     assert "bootstrap('webb')" not in str(three.diagnostics.warnings)
-    with pytest.raises(OptionError, match="3 clusters"):
+    with pytest.raises(OptionError, match="3 effective clusters"):
         three.bootstrap("webb")
 
 

@@ -22,11 +22,9 @@ from dmlrank.cli.main import main
 from dmlrank.cli.read_files import ColumnRoles
 from dmlrank.options import OPTIONS, in_objects
 
-from ..support import needs
+from ..support import FORMULA, needs, two_of
 
 ARROW = ("parquet", "feather")
-
-FORMULA = "winner ~ 1 | model_a + model_b"
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +41,15 @@ def csv(battles, tmp_path):
 
 @pytest.mark.long
 def test_the_package_runs_as_a_module():
-    ran = subprocess.run([sys.executable, "-m", "dmlrank.cli", "--version"], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-m", "dmlrank.cli.main", "--version"], capture_output=True, text=True, check=True
+    )
     assert ran.stdout == f"dmlrank {dr.__version__}\n"
 
 
 @pytest.mark.long
-def test_demo_prints_a_summary(capsys):
-    assert main(["demo", "--functional", "borda"]) == 0
-    shown = capsys.readouterr().out
+def test_demo_prints_a_summary(printed):
+    shown = printed(["demo", "--functional", "borda"])
     assert "Nonparametric Ranking Results" in shown
     assert "gpt-4" in shown
 
@@ -62,7 +61,7 @@ def test_fit_agrees_with_the_api(battles, csv, capsys):
     assert capsys.readouterr().out == f"{expected.summary()}\n"
 
 
-def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, capsys):
+def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, capsys, printed):
     about = ["fit", FORMULA, csv, "--functional", "bt", "--context", "question_id", "--rng", "3"]
     out = str(tmp_path / "result.json")
     assert main([*about, "--planned", "6000", "--start", "900", "--out", out]) == 0
@@ -76,20 +75,17 @@ def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, cap
         ("--planned", "6000", "--set", "bootstrap=webb"): "bootstrap() of a sequential view",
     }
     for words, message in wrong.items():
-        assert main([*about, *words]) == 1
-        assert message in capsys.readouterr().err
+        assert message in printed([*about, *words], 1)
 
 
 @needs("pyarrow")
 @pytest.mark.parametrize("kind", ARROW)
-def test_arrow_files_need_pyarrow(tmp_path, capsys, monkeypatch, kind):
+def test_arrow_files_need_pyarrow(tmp_path, printed, monkeypatch, kind):
     path = tmp_path / f"battles.{kind}"
     path.write_bytes(b"no such thing")
-    assert main(["fit", FORMULA, str(path)]) == 1
-    assert "cannot be read as" in capsys.readouterr().err
+    assert "cannot be read as" in printed(["fit", FORMULA, str(path)], 1)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert main(["fit", FORMULA, str(path)]) == 1
-    assert "files needs pyarrow: pip install 'dmlrank[arrow]'" in capsys.readouterr().err
+    assert "files needs pyarrow: pip install 'dmlrank[arrow]'" in printed(["fit", FORMULA, str(path)], 1)
 
 
 def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
@@ -104,18 +100,19 @@ def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
     pd.testing.assert_frame_equal(ranks[expected.columns].loc[expected.index], expected, check_names=False)
 
 
-def test_check_agrees_with_the_api(battles, csv, tmp_path, capsys):
+@needs("jinja2")
+def test_check_agrees_with_the_api(battles, csv, tmp_path, capsys, printed):
+    paths = {ending: tmp_path / f"check.{ending}" for ending in ("txt", "html", "json")}
     words = ["--context", "question_id", "--set", "min_labels=40", "--groups", "question_id", "judge"]
-    assert main(["check", FORMULA, csv, *words, "--out", str(tmp_path / "check.json")]) == 0
+    assert main(["check", FORMULA, csv, *words, *(w for path in paths.values() for w in ("--out", str(path)))]) == 0
     groups = {"groups": ["question_id", "judge"]}
     expected = dr.check(FORMULA, battles, context="question_id", pairs=dr.Pairs(min_labels=40), cov_kwds=groups)
-    shown = capsys.readouterr().out
-    assert shown == f"{expected}\n"
-    for name, rows in json.loads((tmp_path / "check.json").read_text()).items():
+    assert paths["txt"].read_text(encoding="utf-8") == capsys.readouterr().out == f"{expected}\n"
+    assert "<!DOCTYPE html>" in paths["html"].read_text(encoding="utf-8")
+    for name, rows in json.loads(paths["json"].read_text()).items():
         frame = pd.DataFrame(rows, columns=expected.frames()[name].columns).fillna(np.nan)
         pd.testing.assert_frame_equal(frame, expected.frames()[name], check_dtype=False)
-    assert main(["check", FORMULA, csv, "--context", "promt"]) == 1
-    assert "promt" in capsys.readouterr().err
+    assert "promt" in printed(["check", FORMULA, csv, "--context", "promt"], 1)
 
 
 @pytest.mark.parametrize(
@@ -137,14 +134,13 @@ def test_errors_are_messages_not_tracebacks(csv, capsys, arguments, words):
 
 def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsys):
     out = {name: tmp_path / f"out.{name}" for name in ("csv", "html", "tex", "md", "pairs")}
-    words = ["compare", FORMULA, csv, "--functional", "borda", "bt", "--rng", "3", "--names", "mean wins", "odds"]
-    words += ["--top", "3"]
+    words = ["compare", FORMULA, csv, "--functional", "borda", "bt", "--rng", "3", "--top", "3"]
     options = dict.fromkeys(out, "--out") | {"pairs": "--reversals"}
     for name, option in options.items():
         words += [option, str(out[name])]
     assert main(words) == 0
     first = dr.dml_rank(FORMULA, battles, functional="borda", rng=3)
-    expected = dr.compare(**{"mean wins": first, "odds": first.update(functional="bt")})
+    expected = dr.compare(borda=first, bt=first.update(functional="bt"))
     summary = expected.summary(top=3)
     assert capsys.readouterr().out.rstrip("\n") == summary.as_text()
     pd.testing.assert_frame_equal(pd.read_csv(out["csv"]), expected.tidy().astype({"rank": "int64"}))
@@ -166,30 +162,25 @@ def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsy
         ([FORMULA, "x.csv", "--functional", "bt", "bt"], "two or more different functionals"),
     ],
 )
-def test_compare_says_what_it_needs(words, message, capsys):
-    assert main(["compare", *words]) == 1
-    assert message in capsys.readouterr().err
+def test_compare_says_what_it_needs(words, message, printed):
+    assert message in printed(["compare", *words], 1)
 
 
-def test_an_arena_is_one_word_on_the_command_line(csv, capsys):
+def test_an_arena_is_one_word_on_the_command_line(csv, capsys, printed):
     """The options that it stands for, and a plan for the leader."""
     call = ["design", FORMULA, csv, "--functional", "bt", "--budget", "60", "--set", "pairs=arena"]
     assert main(call) == 0
     plan = dr.dml_rank(FORMULA, pd.read_csv(csv), functional="bt", pairs="arena").design(60)
     assert " ".join(capsys.readouterr().out.split()) == " ".join(str(plan.summary()).split())
     assert "as in an arena" in " ".join(str(plan).split())
-    assert main([*call, "--set", "min_labels=2"]) == 1
-    assert "pairs=arena and 'min_labels' are both about pairs" in capsys.readouterr().err
-    assert main([*call[:-1], "pairs=all"]) == 1
-    assert "allowed: 'arena'" in capsys.readouterr().err
+    assert "pairs=arena and 'min_labels' are both about pairs" in printed([*call, "--set", "min_labels=2"], 1)
+    assert "allowed: 'arena'" in printed([*call[:-1], "pairs=all"], 1)
 
 
-def test_a_stored_result_is_no_file_of_votes(csv, tmp_path, capsys):
-    stored = str(tmp_path / "fit.json")
-    assert main(["fit", FORMULA, csv, "--functional", "bt", "--out", stored]) == 0
-    capsys.readouterr()
-    assert main(["fit", stored, "--by", "category"]) == 1
-    assert "is a stored result, which compare, report and gate read; fit needs" in capsys.readouterr().err
+def test_a_stored_result_is_no_file_of_votes(csv, tmp_path, printed):
+    stored = tmp_path / "fit.json"
+    printed(["fit", FORMULA, csv, "--functional", "bt", "--out", stored])
+    assert "is a stored result, which compare, report and gate read" in printed(["fit", stored, "--by", "category"], 1)
 
 
 # --- text is read as text ---------------------------------------------------------------------------------------------
@@ -209,19 +200,11 @@ ENDS = ("", "0", ".0", "00", "1", "01", "x")
 
 def battles_of(models, prompts, n=360):
     rng = np.random.default_rng(0)
-    a = rng.integers(3, size=n)
-    b = (a + rng.integers(1, 3, size=n)) % 3
+    a, b = two_of(rng, 3, n)
     won = rng.random(n) < 0.6
-    names = np.array(models, dtype=object)
-    return pd.DataFrame(
-        {
-            "winner": np.where(won, "model_a", "model_b"),
-            "model_a": names[a],
-            "model_b": names[b],
-            "q": np.array(prompts, dtype=object)[np.arange(n) // 3 % len(prompts)],
-            "length": rng.normal(size=n)[np.arange(n) // 3 % len(prompts)] * 1e3 / 3,
-        }
-    )
+    names, prompt = np.array(models, dtype=object), np.arange(n) // 3 % len(prompts)
+    votes = pd.DataFrame({"winner": np.where(won, "model_a", "model_b"), "model_a": names[a], "model_b": names[b]})
+    return votes.assign(q=np.array(prompts, dtype=object)[prompt], length=rng.normal(size=n)[prompt] * 1e3 / 3)
 
 
 def written_as(frame, kind, folder):
@@ -240,19 +223,9 @@ def written_as(frame, kind, folder):
 def fitted(path, folder, *words):
     out = folder / "fit.json"
     formula = "winner ~ length | model_a + model_b"
-    options = [
-        "--rng",
-        "0",
-        "--set",
-        "min_labels=1",
-        "--propensity",
-        "marginal",
-        "--set",
-        "tune=none",
-        "--set",
-        "n_folds=2",
-    ]
-    assert main(["fit", formula, path, *options, "--out", str(out), *words]) == 0
+    options = [word for value in ("min_labels=1", "tune=none", "n_folds=2") for word in ("--set", value)]
+    options += ["--rng", "0", "--propensity", "marginal", "--out", str(out)]
+    assert main(["fit", formula, path, *options, *words]) == 0
     return dr.read_json(out)
 
 
@@ -303,16 +276,14 @@ def test_features_are_numbers_where_every_cell_is_one():
 @pytest.mark.parametrize(
     "kind", ["csv", "tsv", "csv.gz", "json", "jsonl", *(pytest.param(k, marks=needs("pyarrow")) for k in ARROW)]
 )
-def test_standard_input_is_read_by_its_beginning(kind, tmp_path, capsys, monkeypatch, ignore_warnings):
+def test_standard_input_is_read_by_its_beginning(kind, tmp_path, printed, monkeypatch, ignore_warnings):
     frame = battles_of(["a", "b", "c"], range(120)).astype({"q": "str"})
     content = pathlib.Path(written_as(frame, kind, tmp_path)).read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert fitted("-", tmp_path, "--context", "q").to_json() == from_frame(frame, context="q").to_json()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    assert main(["fit", FORMULA, "-"]) == 1
-    assert "standard input is empty" in capsys.readouterr().err
-    assert main(["fit", FORMULA, "-", "--judge", "-"]) == 1
-    assert "stands for one file" in capsys.readouterr().err
+    assert "standard input is empty" in printed(["fit", FORMULA, "-"], 1)
+    assert "stands for one file" in printed(["fit", FORMULA, "-", "--judge", "-"], 1)
 
 
 @pytest.mark.parametrize(
@@ -331,13 +302,11 @@ def test_standard_input_is_read_by_its_beginning(kind, tmp_path, capsys, monkeyp
         ("a.csv", b"winner,model_a,model_b,model_a\nx,y,z,y\n", "several columns named 'model_a'"),
     ],
 )
-def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path, capsys):
+def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path, capsys, printed):
     (tmp_path / name).write_bytes(content)
-    assert main(["fit", FORMULA, str(tmp_path / name)]) == 1
-    assert words in capsys.readouterr().err
+    assert words in printed(["fit", FORMULA, str(tmp_path / name)], 1)
     (tmp_path / "empty").mkdir()
-    assert main(["fit", FORMULA, str(tmp_path / "empty")]) == 1
-    assert "is a folder without parquet files; give a folder with" in capsys.readouterr().err
+    assert "is a folder without parquet files" in printed(["fit", FORMULA, tmp_path / "empty"], 1)
 
 
 # --- files that are written, and how a command ends -------------------------------------------------------------------
@@ -368,14 +337,13 @@ def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, ca
         (["--out", "out.pgn"], "a result is written as .txt or .md"),
     ],
 )
-def test_outputs_that_cannot_be_meant(csv, tmp_path, capsys, monkeypatch, words, message):
+def test_outputs_that_cannot_be_meant(csv, tmp_path, capsys, monkeypatch, words, message, printed):
     monkeypatch.chdir(tmp_path)
     before = pathlib.Path(csv).read_bytes()
-    assert main(["fit", FORMULA, csv, *[csv if word == "FILE" else word for word in words]]) == 1
-    assert message in capsys.readouterr().err
+    assert message in printed(["fit", FORMULA, csv, *[csv if word == "FILE" else word for word in words]], 1)
     assert pathlib.Path(csv).read_bytes() == before
-    assert main(["design", FORMULA, csv, "--budget", "9", "--out", "plan.txt"]) == 1
-    assert "a plan is written as .csv or .json or .png or .svg or .pdf" in capsys.readouterr().err
+    call = ["design", FORMULA, csv, "--budget", "9", "--out", "plan.txt"]
+    assert "a plan is written as .csv or .json or .png or .svg or .pdf" in printed(call, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv"]
 
 
@@ -421,7 +389,7 @@ def test_memory_that_does_not_suffice_is_one_line(csv, capsys, monkeypatch):
 @pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices are Unix's")
 def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
-    call = [sys.executable, "-W", "ignore", "-m", "dmlrank.cli", "check", FORMULA, csv]
+    call = [sys.executable, "-W", "ignore", "-m", "dmlrank.cli.main", "check", FORMULA, csv]
     read, write = os.pipe()
     os.close(read)
     gone = subprocess.run(call, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
@@ -470,25 +438,22 @@ def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
         ("np.load('ran')", "np.load"),
     ],
 )
-def test_a_formula_runs_no_other_code(csv, tmp_path, capsys, monkeypatch, features, found):
+def test_a_formula_runs_no_other_code(csv, tmp_path, printed, monkeypatch, features, found):
     monkeypatch.chdir(tmp_path)
-    assert main(["fit", f"winner ~ {features} | model_a + model_b", csv]) == 1
-    assert f"use {found!r}; on the command line" in capsys.readouterr().err
+    assert f"use {found!r}; on the command line" in printed(["fit", f"winner ~ {features} | model_a + model_b", csv], 1)
     assert not (tmp_path / "ran").exists()
-    assert main(["fit", FORMULA, csv, "--propensity", f"~ {features}"]) == 1
-    assert f"use {found!r}; on the command line" in capsys.readouterr().err
+    assert f"use {found!r}; on the command line" in printed(["fit", FORMULA, csv, "--propensity", f"~ {features}"], 1)
 
 
-def test_a_column_named_as_a_builtin_lets_no_formula_call_the_builtin(battles, tmp_path, capsys, monkeypatch):
+def test_a_column_named_as_a_builtin_lets_no_formula_call_the_builtin(battles, tmp_path, printed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     battles.rename(columns={"length": "open"}).to_csv("b.csv", index=False)
-    assert main(["check", "winner ~ I(open('ran', 'w') is None) | model_a + model_b", "b.csv"]) == 1
-    assert "open" in capsys.readouterr().err
+    assert "open" in printed(["check", "winner ~ I(open('ran', 'w') is None) | model_a + model_b", "b.csv"], 1)
     assert not (tmp_path / "ran").exists()
     assert main(["check", "winner ~ I(open + 1) | model_a + model_b", "b.csv"]) == 0
 
 
-def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
+def test_a_formula_calls_functions_of_columns(battles, tmp_path):
     battles.rename(columns={"length": "type"}).to_csv(tmp_path / "b.csv", index=False)
     features = (
         "C(category) + I(abs(type) ** 2) + center(type) + np.clip(type, 0, 1) + np.log1p(abs(type))"
@@ -496,9 +461,7 @@ def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
         " + Q('type'):C(category) + I(np.where(category == 'math', type, 2 * Q('type')))"
         " + cr(type, knots=[100, 300]) + I((type > 0) & ~(type > 1))"
     )
-    assert main(["check", f"winner ~ {features} | model_a + model_b", str(tmp_path / "b.csv")]) == 0, (
-        capsys.readouterr()
-    )
+    assert main(["check", f"winner ~ {features} | model_a + model_b", str(tmp_path / "b.csv")]) == 0
 
 
 @needs("matplotlib")
@@ -537,10 +500,9 @@ def test_out_is_written_in_the_format_of_its_ending(battles, csv, tmp_path, caps
         (("--models", "gpt-5"), "no model 'gpt-5'"),
     ],
 )
-def test_wrong_rows_are_refused_before_the_fit(csv, capsys, monkeypatch, words, message):
+def test_wrong_rows_are_refused_before_the_fit(csv, printed, monkeypatch, words, message):
     monkeypatch.setattr("dmlrank.dml_rank", lambda *_, **__: pytest.fail("the fit has begun"))
-    assert main(["fit", FORMULA, csv, *words]) == 1
-    assert message in capsys.readouterr().err
+    assert message in printed(["fit", FORMULA, csv, *words], 1)
 
 
 @pytest.fixture(scope="module")
@@ -553,38 +515,20 @@ def months(tmp_path_factory):
     return [str(folder / f"{name}.json") for name in ("february", "march")]
 
 
-def test_a_page_of_months_has_the_changes(months, tmp_path, capsys):
+def test_a_page_of_months_has_the_changes(months, tmp_path, printed):
     pytest.importorskip("jinja2")
     page = tmp_path / "months.html"
     words = ["--set", "unit=%", "--set", "source=Volunteers", "--set", 'group={"gpt-4": "A & Co"}']
     assert main(["report", *months, "--independent", "--out", str(page), *words]) == 0
     text = page.read_text(encoding="utf-8")
-    for said in (
-        "Changes of Scores from february",
-        "Share of wins in %",
-        "Source: Volunteers",
-        "<bdi>A &amp; Co</bdi>",
-    ):
+    for said in ("Changes of scores from february", "Share of wins in %", "Source: Volunteers", "A &amp; Co</bdi>"):
         assert said.lower() in text.lower()
-    for wrong, why in (("group={", "is no JSON"), ("n_rep=2", "allowed: source, unit, links, group")):
-        assert main(["report", months[0], "--out", str(page), "--set", wrong]) == 1
-        assert why in capsys.readouterr().err
-    assert main(["compare", *months, "--independent", "--set", "unit=%"]) == 1
-    assert "unit is a word of the page of --report" in capsys.readouterr().err
-    assert main(["report", months[0], "--independent", "--out", str(page)]) == 1
-    assert "--independent is about several results" in capsys.readouterr().err
-
-
-def test_a_check_is_written_as_text_page_and_json(csv, tmp_path, capsys):
-    pytest.importorskip("jinja2")
-    paths = {ending: tmp_path / f"check.{ending}" for ending in ("txt", "html", "json")}
-    words = [word for path in paths.values() for word in ("--out", str(path))]
-    assert main(["check", FORMULA, csv, *words]) == 0
-    assert paths["txt"].read_text(encoding="utf-8") == capsys.readouterr().out
-    assert "<!DOCTYPE html>" in paths["html"].read_text(encoding="utf-8")
-    content = json.loads(paths["json"].read_text(encoding="utf-8"))
-    assert len(content["models"]) == 8
-    assert isinstance(content["problems"], list)
+    for wrong, why in (("group={", "allowed: a mapping"), ("n_rep=2", "allowed: 'source', 'unit', 'links', 'group'")):
+        assert why in printed(["report", months[0], "--out", str(page), "--set", wrong], 1)
+    call = ["compare", *months, "--independent", "--set", "unit=%"]
+    assert "unit is a word of the page of --report" in printed(call, 1)
+    call = ["report", months[0], "--independent", "--out", page]
+    assert "--independent is about several results" in printed(call, 1)
 
 
 @pytest.mark.parametrize("command", ["demo", "check", "fit", "design", "compare", "report"])
@@ -604,12 +548,8 @@ def test_help_teaches_by_examples_that_can_be_parsed(command, capsys):
 
 
 def test_a_command_that_cannot_be_parsed_ends_with_2(capsys):
-    for words in (
-        ["fit"],
-        ["fit", FORMULA, "battles.csv", "--no-such-option"],
-        ["fit", FORMULA, "battles.csv", "--top", "2", "--models", "gpt-4"],
-        ["nothing"],
-    ):
+    fit = ["fit", FORMULA, "battles.csv"]
+    for words in (["nothing"], ["fit"], [*fit, "--no-such-option"], [*fit, "--top", "2", "--models", "gpt-4"]):
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 2
@@ -668,7 +608,7 @@ def test_the_options_are_few_and_set_knows_all_others(csv, capsys):
         assert f"knows no option {name!r}" not in capsys.readouterr().err, option
 
 
-def test_options_that_set_gives(battles, csv, tmp_path, capsys, ignore_warnings):
+def test_options_that_set_gives(battles, csv, tmp_path, capsys, ignore_warnings, printed):
     out = tmp_path / "fit.json"
     options = {"n_rep": 2, "second_order": False, "category_weights": "paper", "tune": None, "floor": 0.2, "n_folds": 2}
     options |= {"functional": "bt", "position_bias": False, "weights": "length", "context": "question_id"}
@@ -684,41 +624,31 @@ def test_options_that_set_gives(battles, csv, tmp_path, capsys, ignore_warnings)
     np.testing.assert_array_equal(stored.params, expected.params)
     np.testing.assert_array_equal(stored.bse, expected.bse)
     for value, message in (
-        ("min_lables=2", "knows no option 'min_lables'"),
-        ("min_lables=2", "did you mean 'min_labels'?"),
+        ("min_lables=2", "'; did you mean 'min_labels'?"),
         ("min_labels", "give NAME=VALUE"),
         ("min_labels=0", "min_labels=0 is not allowed"),
         ("n_folds=many", "n_folds='many' is not allowed"),
         ("floor=half", "half"),
         ("rng=2", "rng was given twice"),
     ):
-        assert main(["fit", FORMULA, csv, "--rng", "1", "--set", value]) == 1
-        assert message in capsys.readouterr().err
-    assert main(["check", FORMULA, csv, "--set", "learner=auto"]) == 1
-    assert "check() has no option 'learner'" in capsys.readouterr().err
+        assert message in printed(["fit", FORMULA, csv, "--rng", "1", "--set", value], 1)
+    assert "check() has no option 'learner'" in printed(["check", FORMULA, csv, "--set", "learner=auto"], 1)
 
 
 def test_lists_add_up_and_single_options_are_given_once(capsys):
     given = parse(
         ["fit", FORMULA, "b.csv", "--context", "q", "--rng=3", "--context", "r", "s", "--position_bias", "no"]
     )
-    assert (given.context, given.rng, given.position_bias, given.formula, given.files) == (
-        ["q", "r", "s"],
-        3,
-        False,
-        FORMULA,
-        ["b.csv"],
-    )
+    assert (given.context, given.rng, given.position_bias) == (["q", "r", "s"], 3, False)
+    assert (given.formula, given.files) == (FORMULA, ["b.csv"])
     with pytest.raises(SystemExit):
         parse(["fit", FORMULA, "b.csv", "--rng", "3", "--rng", "4"])
     assert "--rng was given twice" in capsys.readouterr().err
 
 
 def test_values_may_begin_with_a_dash(battles, tmp_path, capsys):
-    path = tmp_path / "b.csv"
-    battles.replace({"gpt-4": "-x"}).assign(
-        winner=battles["winner"].map({"model_a": 1, "model_b": -1, "tie": 0})
-    ).to_csv(path)
+    path, numbers = tmp_path / "b.csv", battles["winner"].map({"model_a": 1, "model_b": -1, "tie": 0})
+    battles.replace({"gpt-4": "-x"}).assign(winner=numbers).to_csv(path)
     words = [FORMULA, str(path), "--functional", "borda", "--baseline", "koala-13b", "--margin", "0"]
     words += ["--categories", "-1=second", "0=tie", "--categories", "1=first"]
     for candidate in (["--candidate", "-x"], ["--candidate=-x"]):
@@ -726,7 +656,7 @@ def test_values_may_begin_with_a_dash(battles, tmp_path, capsys):
         assert capsys.readouterr().out.startswith("pass: -x is at least koala-13b")
 
 
-def test_several_files_are_one_table(battles, csv, tmp_path, capsys):
+def test_several_files_are_one_table(battles, csv, tmp_path, capsys, printed):
     paths = [str(tmp_path / f"{part}.csv") for part in "ab"]
     battles[:900].to_csv(paths[0], index=False)
     battles[900:].to_csv(paths[1], index=False)
@@ -737,8 +667,7 @@ def test_several_files_are_one_table(battles, csv, tmp_path, capsys):
     assert shown[0].out == shown[1].out
     assert shown[1].err.startswith("read 1,500 rows of 2 files with 8 models: 'alpaca-13b', ")
     battles[900:].drop(columns="length").to_csv(paths[1], index=False)
-    assert main(["fit", FORMULA, *paths]) == 1
-    assert "differ in 'length'" in capsys.readouterr().err
+    assert "differ in 'length'" in printed(["fit", FORMULA, *paths], 1)
 
 
 @pytest.mark.long
@@ -746,7 +675,18 @@ def test_several_files_are_one_table(battles, csv, tmp_path, capsys):
 def test_names_that_the_encoding_lacks(battles, tmp_path):
     path = tmp_path / "b.csv"
     battles.replace({"gpt-4": "caf\u00e9"}).to_csv(path, index=False)
-    call = [sys.executable, "-W", "ignore", "-m", "dmlrank.cli", "gate", FORMULA, str(path), "--functional", "borda"]
+    call = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "dmlrank.cli.main",
+        "gate",
+        FORMULA,
+        str(path),
+        "--functional",
+        "borda",
+    ]
     call += ["--candidate", "caf\u00e9", "--baseline", "koala-13b", "--margin", "0"]
     for further in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
         done = subprocess.run(call, capture_output=True, env={**os.environ, **further}, check=False)
@@ -770,11 +710,10 @@ def test_ctrl_c_while_modules_are_loaded(tmp_path):
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (130, "", 1)
 
 
-def test_a_feature_that_names_something_is_not_read_as_fewer_numbers(tmp_path, capsys):
+def test_a_feature_that_names_something_is_not_read_as_fewer_numbers(tmp_path, printed):
     frame = battles_of(["a", "b", "c"], ["1", "1.0", "2"])
     call = ["fit", "winner ~ q | model_a + model_b", written_as(frame, "csv", tmp_path), "--context", "q"]
-    assert main(call) == 1
-    assert "1.0" in capsys.readouterr().err
+    assert "1.0" in printed(call, 1)
 
 
 def test_signs_that_are_nested_too_deeply_for_the_interpreter_are_refused(csv, capsys):

@@ -12,6 +12,7 @@ from dmlrank.results.comparison import automatic_names
 from ..support import COVARIANCES, draw_with_groups, fits_of
 
 K = 4
+pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Seven clusters are meant here
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +24,6 @@ def battles(draw_battles):
 def fitted(battles, rank):
     fit = fits_of(battles, rank)
     return lambda functional="borda", kind="robust", **options: fit(functional, **COVARIANCES[kind], **options)
-
-
-@pytest.fixture(autouse=True)
-def quiet(ignore_warnings):
-    """Seven clusters are meant here."""
 
 
 @pytest.mark.parametrize("kind", COVARIANCES)
@@ -214,7 +210,7 @@ def test_ranks_move_among_the_models_that_both_have(battles, rank, fitted):
     stored = dr.compare(**{name: dr.read_json(result.to_json()) for name, result in (("all", one), ("fewer", fewer))})
     assert isinstance(stored.joint_or_reason, str)
     assert stored.summary().notes[0].startswith("What moved: no model's rank is shown to differ")
-    assert f"Gone in 'fewer': {gone} (score" in stored.summary().notes[0]
+    assert f"Ranked in 'all', not in 'fewer': {gone}." in stored.summary().notes[0]
     assert not any("(" in row[4] for row in stored.summary().rows)
     # Without intervals nothing is known of changes.
     plugin = one.update(estimator="plugin")

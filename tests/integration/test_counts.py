@@ -65,7 +65,7 @@ def test_counts_are_as_many_votes(seed, ignore_warnings):
         ({"x": [6, 5], "y": [4, 5]}, OutcomeError, "categories="),
         ({"wins_a": [6.5, 5], "wins_b": [4, 5]}, OutcomeError, "sums to 10.5"),
         ({"wins_a": [-6, 5], "wins_b": [4, 5]}, OutcomeError, "negative"),
-        ({"wins_a": [10**16, 5], "wins_b": [4, 5]}, DataError, "Shares of votes sum to one"),
+        ({"wins_a": [10**16, 5], "wins_b": [4, 5]}, DataError, "shares sum to one"),
     ],
 )
 def test_columns_that_are_no_counts(columns, error, match):

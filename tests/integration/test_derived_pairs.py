@@ -7,13 +7,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import (
-    ColumnError,
-    DataError,
-    MissingDataError,
-    OptionError,
-    OptionTypeError,
-)
+from dmlrank.exceptions import ColumnError, DataError, MissingDataError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
@@ -191,13 +185,7 @@ def test_tables_that_cannot_be_compared(change, options, error):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"position_bias": True},
-        {"context": "topic"},
-        {"categories": {"x": "tie"}},
-        {"judge": "topic"},
-    ],
+    "options", [{"position_bias": True}, {"context": "topic"}, {"categories": {"x": "tie"}}, {"judge": "topic"}]
 )
 def test_options_about_votes_are_refused(options):
     pairs = dr.data.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)

@@ -10,6 +10,8 @@ import dmlrank as dr
 from dmlrank.exceptions import ColumnError, DataError, DmlrankWarning, IntervalWarning, MissingDataError, NuisanceError
 from dmlrank.options import in_objects
 
+from ..support import drawn_scores
+
 MODELS = np.array(["a", "b", "c", "d"])
 FORMULA = "score ~ 1 | model"
 
@@ -25,19 +27,22 @@ def simulated(seed: int, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 def table_of(scores: np.ndarray, propensity: np.ndarray, is_drawn: np.ndarray) -> pd.DataFrame:
     """Return the drawn scores as a long table."""
-    prompt, model = np.nonzero(is_drawn)
-    columns = {"prompt": prompt, "model": MODELS[model], "score": scores[is_drawn], "pi": propensity[is_drawn]}
-    return pd.DataFrame(columns)
+    return drawn_scores(scores, is_drawn, MODELS, pi=propensity)
+
+
+def fit(table: pd.DataFrame, propensity: object = "pi", **options: object) -> dr.RankResults:
+    given = {"context": "prompt", "propensity": propensity, "rng": 0}
+    return dr.dml_rank(FORMULA, table, **in_objects(given | options))
 
 
 def test_the_estimate_is_the_mean_of_fitted_scores_and_weighted_residuals() -> None:
     scores, propensity, is_drawn = simulated(1)
     table = table_of(scores, propensity, is_drawn)
-    res = dr.dml_rank(FORMULA, table, context="prompt", propensity="pi", rng=0)
+    res = fit(table)
     shuffled = table.sample(frac=1, random_state=1)
     frame = pd.DataFrame(propensity[::-1], columns=MODELS, index=np.arange(300)[::-1])[list("dcba")]
     for data, known in ((shuffled, "pi"), (table, frame), (table, propensity)):
-        other = dr.dml_rank(FORMULA, data, context="prompt", propensity=known, rng=0)
+        other = fit(data, known)
         assert other.params.to_numpy() == pytest.approx(res.params.to_numpy(), abs=1e-12)
     influence = res._fit.influence
     fitted, weighted = influence.value, influence.correction
@@ -60,9 +65,9 @@ def test_a_run_that_was_drawn_and_lost_is_not_one_that_was_not_drawn() -> None:
     failed = np.flatnonzero((table["model"] == "c") & (table["score"] == 0))[:7]
     lost = table.assign(score=table["score"].mask(table.index.isin(failed)))
     with pytest.raises(MissingDataError, match=r"7 rows with a model have no score \('c' 7\): these runs were drawn"):
-        dr.dml_rank(FORMULA, lost, context="prompt", propensity=propensity, rng=0)
-    written = dr.dml_rank(FORMULA, lost.fillna({"score": 0.0}), context="prompt", propensity=propensity, rng=0)
-    whole = dr.dml_rank(FORMULA, table, context="prompt", propensity=propensity, rng=0)
+        fit(lost, propensity)
+    written = fit(lost.fillna({"score": 0.0}), propensity)
+    whole = fit(table, propensity)
     np.testing.assert_array_equal(written.params, whole.params)
 
 
@@ -71,7 +76,7 @@ def test_prompts_without_a_run_are_rows_without_a_model() -> None:
     drawn = table_of(scores, propensity, is_drawn)
     drawn = drawn[drawn["model"].isin(["c", "d"])]
     empty = pd.DataFrame({"prompt": np.setdiff1d(np.arange(300), drawn["prompt"])})
-    res = dr.dml_rank(FORMULA, pd.concat([drawn, empty]), context="prompt", propensity="pi", rng=0)
+    res = fit(pd.concat([drawn, empty]))
     assert res.nobs == 300
     # Without features and complete models, the correction is of a mean: the estimate is nearly the weighted mean.
     weighted = (drawn["score"] / drawn["pi"]).groupby(drawn["model"]).sum()
@@ -91,27 +96,24 @@ def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
     table = pd.concat([table, empty], ignore_index=True)
     call = rf"'c', 'd' have scores on too few prompts .* equivalent to {few}\. .*: res\.update\(min_votes={few + 1}\)"
     with pytest.warns(IntervalWarning, match=call):
-        res = dr.dml_rank(FORMULA, table, context="prompt", propensity=every, rng=0)
-    said = (
-        f"d ({few} scores) and c ({few} scores) have too few scores to be placed; res.update(min_votes={few + 1}) ranks"
-    )
+        res = fit(table, every)
     assert res.params.idxmax() == "d"
+    said = f"d ({few} scores) and c ({few} scores) have too few scores to be placed; res.update(min_votes={few + 1})"
     assert said in " ".join(str(res.summary()).split())
     for given, left_out in (("pi", few + 1), (every, 30)):
-        options = {"context": "prompt", "propensity": given, "min_votes": left_out, "rng": 0}
         with pytest.warns(DmlrankWarning, match=rf"fewer than {left_out} scores and are left out with {2 * few} of"):
-            kept = dr.dml_rank(FORMULA, table, **in_objects(options))
+            kept = fit(table, given, min_votes=left_out)
         two = table.copy()
         two.loc[two["model"].isin(["c", "d"]), ["model", "score", "pi"]] = None
         two = two.drop_duplicates(["prompt", "model"])
-        alone = dr.dml_rank(FORMULA, two, context="prompt", propensity="pi", rng=0)
+        alone = fit(two)
         np.testing.assert_allclose(kept.params, alone.params, atol=1e-12)
         np.testing.assert_allclose(kept.conf_int(), alone.conf_int(), atol=1e-9)
     # The interval of the two models with many scores does not depend on those with seven scores.
     wide, narrow = (np.diff(r.t_test("a - b").conf_int())[0, 0] for r in (res, kept))
     assert wide == pytest.approx(narrow, rel=0.1)
     with pytest.raises(DataError, match=r"min_votes=900\) leaves 0 models with so many scores"):
-        dr.dml_rank(FORMULA, table, context="prompt", propensity="pi", pairs=dr.Pairs(min_votes=900))
+        fit(table, min_votes=900)
 
 
 def test_few_scores_of_a_complete_table_leave_the_common_prompts_alone() -> None:
@@ -135,14 +137,15 @@ def test_wrong_propensities_are_refused() -> None:
     scores, propensity, is_drawn = simulated(4)
     table = table_of(scores, propensity, is_drawn)
     wrong = table.assign(pi=table["pi"].where(table.index > 1, 0.0))
-    with pytest.raises(NuisanceError, match=r"2 such scores"):
-        dr.dml_rank(FORMULA, wrong, context="prompt", propensity="pi")
-    with pytest.raises(ColumnError, match=r"there is no column 'p'"):
-        dr.dml_rank(FORMULA, table, context="prompt", propensity="p")
-    with pytest.raises(NuisanceError, match="= \\(300, 4\\)"):
-        dr.dml_rank(FORMULA, table, context="prompt", propensity=propensity[:, :3])
-    with pytest.raises(NuisanceError, match="not 'd' of the scores"):
-        dr.dml_rank(FORMULA, table, context="prompt", propensity=pd.DataFrame(propensity[:, :3], columns=MODELS[:3]))
+    three = pd.DataFrame(propensity[:, :3], columns=MODELS[:3])
+    for data, known, error, words in (
+        (wrong, "pi", NuisanceError, r"2 such scores"),
+        (table, "p", ColumnError, r"there is no column 'p'"),
+        (table, propensity[:, :3], NuisanceError, r"= \(300, 4\)"),
+        (table, three, NuisanceError, "not 'd' of the data"),
+    ):
+        with pytest.raises(error, match=words):
+            fit(data, known)
     nothing = pd.concat([table, pd.DataFrame({"prompt": [0], "model": ["new"]})])
     with pytest.raises(MissingDataError, match="'new' has no score"):
-        dr.dml_rank(FORMULA, nothing, context="prompt", propensity="pi")
+        fit(nothing)

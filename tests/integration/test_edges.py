@@ -10,7 +10,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataError, GraphError, NuisanceError, OptionError
 
-from ..support import FORMULA, needs
+from ..support import FORMULA, needs, two_of
 
 TREES = {"n_estimators": 2, "num_leaves": 3, "min_data_in_leaf": 3}
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "edges.md"
@@ -34,8 +34,7 @@ ODD_NAMES = {
 def battles(n=300, n_models=3, seed=0, winner=None, names=None):
     """Votes on random pairs, won by chance, each on a prompt of its own."""
     rng = np.random.default_rng(seed)
-    first = rng.integers(n_models, size=n)
-    second = (first + rng.integers(1, n_models, size=n)) % n_models
+    first, second = two_of(rng, n_models, n)
     models = np.array(names or [f"m{place}" for place in range(n_models)], dtype=object)
     winners = rng.choice(["model_a", "model_b"], size=n) if winner is None else winner
     votes = pd.DataFrame({"winner": winners, "model_a": models[first], "model_b": models[second]})
@@ -170,7 +169,7 @@ def test_mu_of_zeros_and_ones(rank, functional):
     assert np.isfinite(results.params).all()
     assert (results.bse > 0).all()
     if functional == "bt":
-        with pytest.raises(NuisanceError, match="finite log-odds"):
+        with pytest.raises(NuisanceError, match="log-odds are infinite"):
             rank(battles(), floor=0, **options)
 
 

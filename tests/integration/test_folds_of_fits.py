@@ -7,8 +7,8 @@ import pytest
 import dmlrank as dr
 from dmlrank.data.formula.features import caller_environment
 from dmlrank.data.frames import column_names
+from dmlrank.data.preferences import cluster_columns, read_clusters
 from dmlrank.data.read_votes import preferences_of, take_rows
-from dmlrank.data.vote_columns import cluster_columns, read_clusters
 from dmlrank.estimation.cross_fitting import assign_folds, fold_key
 from dmlrank.fit.stages import fold_units
 from dmlrank.options import Options, in_objects

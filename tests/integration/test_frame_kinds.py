@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ..support import optional
+from ..support import optional, two_of
 
 pa = optional("pyarrow")
 
@@ -19,8 +19,7 @@ def battles():
     rng = np.random.default_rng(3)
     prompt = rng.permutation(np.repeat(np.arange(150), 2))
     ranked = np.array(["zephyr", "koala", "alpaca"])
-    first = rng.integers(3, size=300)
-    second = (first + rng.integers(1, 3, size=300)) % 3
+    first, second = two_of(rng, 3, 300)
     length = rng.normal(size=150)
     words = [" ".join(rng.choice(["write", "sort", "poem", "list", "prove"], size=4)) for _ in range(150)]
     columns = {
@@ -73,6 +72,5 @@ def test_update_reads_a_relation_again(battles, as_kind, rank):
     again = fitted.update(missing="keep")
     assert again.steps.data is not fitted.steps.data
     same(
-        again,
-        rank(battles, "winner ~ length | model_a + model_b", context="prompt_id", **QUICK | {"missing": "keep"}),
+        again, rank(battles, "winner ~ length | model_a + model_b", context="prompt_id", **QUICK | {"missing": "keep"})
     )

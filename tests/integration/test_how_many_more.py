@@ -12,7 +12,8 @@ from scipy.special import expit
 import dmlrank as dr
 from dmlrank.options import in_objects
 
-FORMULA = "winner ~ 1 | model_a + model_b"
+from ..support import FORMULA, two_of, votes_of
+
 MODELS = np.array(["a", "b", "c", "d"])
 
 
@@ -20,17 +21,9 @@ def votes(n, gap, seed):
     """One vote a prompt on a random ordered pair; a is ``gap`` log-odds better than b, the others are far behind."""
     rng = np.random.default_rng(seed)
     skill = np.array([gap, 0.0, -0.8, -1.2])
-    first = rng.integers(4, size=n)
-    second = (first + rng.integers(1, 4, size=n)) % 4
+    first, second = two_of(rng, 4, n)
     wins = rng.random(n) < expit(skill[first] - skill[second])
-    return pd.DataFrame(
-        {
-            "question_id": [f"q{seed}-{i}" for i in range(n)],
-            "model_a": MODELS[first],
-            "model_b": MODELS[second],
-            "winner": np.where(wins, "model_a", "model_b"),
-        }
-    )
+    return votes_of(MODELS, first, second, wins, question_id=[f"q{seed}-{i}" for i in range(n)])
 
 
 def fit(rows, **options):

@@ -10,14 +10,15 @@ import dmlrank as dr
 from dmlrank.exceptions import DataError, JudgeError, NuisanceError, UnknownModelError
 from dmlrank.options import in_objects
 
+from ..support import two_of
+
 FORMULA = "winner ~ 1 | model_a + model_b"
 QUICK = {"rng": 0, "min_labels": 1}
 
 
 def battles(n=600, seed=0):
     rng = np.random.default_rng(seed)
-    a = rng.integers(3, size=n)
-    b = (a + rng.integers(1, 3, size=n)) % 3
+    a, b = two_of(rng, 3, n)
     names = np.array(["m0", "m1", "m2"], dtype=object)
     winner = rng.choice(["model_a", "model_b"], size=n, p=[0.6, 0.4])
     return pd.DataFrame({"winner": winner, "model_a": names[a], "model_b": names[b], "q": np.arange(n) // 6})

@@ -1,7 +1,5 @@
 """What judges prefer: effects by ordinary least squares, errors by prompts, families, several judges, and errors."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,8 @@ import dmlrank as dr
 from dmlrank.exceptions import ColumnError, DataError, UnknownModelError
 from dmlrank.options import in_objects
 
-FORMULA = "winner ~ 1 | model_a + model_b"
+from ..support import FORMULA, quiet
+
 FAMILY = ["gpt-4", "claude-v1", "vicuna-13b"]
 
 
@@ -32,8 +31,7 @@ def arena(n=2500, seed=0, effects=(0.1, 0.05, 0.15)):
 
 
 def fit(battles, judge=("verdict", "other"), **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         given = {"context": "question_id", "position_bias": False, "rng": 0, "n_jobs": 1}
         return dr.dml_rank(FORMULA, battles, **in_objects({"judge": list(judge), **(given | options)}))
 

@@ -138,7 +138,7 @@ def test_what_is_refused():
     with pytest.raises(MissingDataError, match=r"no answer is graded: .* \(judge column as the outcome"):
         fit(table.assign(grade=np.nan))
     half = table.assign(judge=table["judge"].where((table["model"] != "b") | (table["prompt"] % 3 == 0)))
-    with pytest.raises(JudgeError, match="judge 'judge' has scores for 100 of 300 answers of 'b'; a judge has to see"):
+    with pytest.raises(JudgeError, match="judge 'judge' has scores for 100 of 300 answers of 'b', graded or not"):
         fit(half)
     with pytest.raises(JudgeError, match="judge 'judge' has the same score for all answers"):
         fit(table.assign(judge=1.0))

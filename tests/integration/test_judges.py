@@ -1,7 +1,6 @@
 """Whole fits with a judge: what it changes, what it must not change, and what is reported of it."""
 
 import io
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from dmlrank.exceptions import JudgeError, OptionError, OptionTypeError, Outcome
 from dmlrank.fit.post_estimation import equivalent_votes, estimate_without_judge, winner_agreement
 from dmlrank.options import in_objects
 
-FORMULA = "winner ~ 1 | model_a + model_b"
+from ..support import FORMULA, quiet
 
 
 def arena(n=3000, hidden=0.75, accuracy=0.7, seed=0):
@@ -34,8 +33,7 @@ def fit(battles, judge="verdict", formula=FORMULA, **options):
         "rng": 0,
         "n_jobs": 1,
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         return dr.dml_rank(formula, battles, **in_objects({"judge": judge, **(given | options)}))
 
 
@@ -104,14 +102,14 @@ def test_features_need_a_verdict_on_every_pair(battles):
     formula = "winner ~ length | model_a + model_b"
     with pytest.raises(JudgeError, match="two-stage"):
         fit(battles, formula=formula, judge_as="features", propensity="marginal")
-    with pytest.raises(OptionError, match="learner"):
-        fit(battles, judge_as="features", learner=lambda *rest: None)
-    with pytest.raises(OptionError, match="pass judge="):
-        fit(battles, judge=None, judge_as="features")
-    with pytest.raises(OptionError, match="allowed"):
-        fit(battles, judge_as="feature")
-    with pytest.raises(OptionError, match="empty"):
-        fit(battles, judge=[])
+    for options, words in (
+        ({"judge_as": "features", "learner": lambda *rest: None}, "learner"),
+        ({"judge_as": "features", "judge": None}, "pass judge="),
+        ({"judge_as": "feature"}, "allowed"),
+        ({"judge": []}, "empty"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            fit(battles, **options)
     for wrong in (np.zeros((2, 3, 3, 3)), lambda contexts, models: None, {"gpt": "verdict"}, 3):
         with pytest.raises(OptionTypeError, match="allowed: the name of a column of verdicts"):
             fit(battles, judge=wrong)
@@ -151,7 +149,7 @@ def test_the_report_says_what_the_data_say(battles, fitted):
     assert row["agreement"] == pytest.approx((human == judge).mean())
     assert report.position.loc["verdict", "first"] == pytest.approx((battles["verdict"] == "model_a").mean())
     assert report.position.loc["verdict", "human_second"] == pytest.approx((labelled["winner"] == "model_b").mean())
-    np.testing.assert_allclose(report.variance_ratio, (fitted.bse / report.without["std_error"]) ** 2)
+    np.testing.assert_allclose(report.variance_ratio, (fitted.bse / report.table()["humans_se"]) ** 2)
     assert report.worth > 100
     assert "human votes" in " ".join(str(report).split())
     assert str(report) == report.summary().as_text()
@@ -191,8 +189,7 @@ def test_the_report_is_stored_and_scaled(fitted):
     assert str(again.judge) == str(fitted.judge)
     assert again.judge.worth == fitted.judge.worth
     elo = fitted.rescale("elo", mean=1000)
-    np.testing.assert_allclose(elo.judge.without["std_error"], fitted.judge.without["std_error"] * 400 / np.log(10))
-    np.testing.assert_allclose(elo.judge.without["coef"], elo.judge.table()["humans"])
+    np.testing.assert_allclose(elo.judge.table()["humans_se"], fitted.judge.table()["humans_se"] * 400 / np.log(10))
     np.testing.assert_allclose(elo.judge.table()["judge_se"], fitted.judge.table()["judge_se"] * 400 / np.log(10))
     with pytest.raises(dr.DmlrankError, match="stored without"):
         again.judge.table()

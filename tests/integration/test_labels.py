@@ -8,27 +8,20 @@ import dmlrank as dr
 from dmlrank.exceptions import DataError, OptionError
 from dmlrank.options import in_objects
 
-from ..support import optional
+from ..support import FORMULA, optional, two_of
 
 pl = optional("polars")
-
-FORMULA = "winner ~ 1 | model_a + model_b"
+pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Features are noise here
 
 
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
-    a = rng.integers(3, size=300)
-    b = (a + rng.integers(1, 3, size=300)) % 3
+    a, b = two_of(rng, 3, 300)
     names = np.array(["m0", "m1", "m2"])
     winner = rng.choice(["model_a", "model_b"], size=300, p=[0.6, 0.4])
     frame = pd.DataFrame({"winner": winner, "model_a": names[a], "model_b": names[b], "x": rng.normal(size=300)})
     return frame.assign(id=[f"q{i}" for i in range(300)])
-
-
-@pytest.fixture(autouse=True)
-def quiet(ignore_warnings):
-    """Features are noise here."""
 
 
 def fit(data, formula=FORMULA, **options):

@@ -16,6 +16,7 @@ from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, without
 
 FORMULA = "winner ~ C(half) + x0 | model_a + model_b"
 FUNCTIONALS = ["bt", "rank_centrality", "dominance", "softmin"]
+pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Small groups and few clusters are meant here
 
 
 def log_ratio(mu):
@@ -32,11 +33,6 @@ def battles(draw_battles):
 @pytest.fixture(scope="module")
 def fitted(battles, rank):
     return fits_of(battles, rank, FORMULA)
-
-
-@pytest.fixture(autouse=True)
-def quiet(ignore_warnings):
-    """Small groups and few clusters are meant here."""
 
 
 def one_step_mean(result, weight=None):

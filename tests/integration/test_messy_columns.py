@@ -29,9 +29,7 @@ def test_names_that_differ_by_letter_case_are_named_and_stay():
         warnings.simplefilter("always")
         fitted = dr.dml_rank(PLAIN, messy, pairs=dr.Pairs(min_labels=1), position_bias=False, rng=0)
     (note,) = [str(one.message) for one in caught if "differ only by" in str(one.message)]
-    assert re.match(
-        r"16 names differ only by letter case.*are probably 8 models: .*; and 3 more\. Write one name", note
-    )
+    assert re.match(r"16 names differ only by letter case.*as different models: .*; and 3 more\. Write one name", note)
     assert {"gpt-4", "GPT-4"} <= {*fitted.models, *fitted.diagnostics.models_dropped}
     notes = [problem for problem in dr.check(PLAIN, messy).problems["found"] if "differ only by" in problem]
     assert len(notes) == 1
@@ -67,7 +65,7 @@ def test_a_label_can_mean_that_there_is_no_vote(tmp_path):
 def test_numbers_that_need_a_meaning_say_so_without_contradiction():
     battles, _ = with_messy_names()
     numbers = battles.assign(winner=battles["winner"].map({"model_a": 1, "model_b": 2}).fillna(0).astype(int))
-    with pytest.raises(OutcomeError, match="the numbers 1 and 0 alone") as error:
+    with pytest.raises(OutcomeError, match="unknown winner label") as error:
         dr.dml_rank(PLAIN, numbers, rng=0)
     assert re.findall(r"categories=({.*?})", str(error.value)) == ["{1: ..., 2: ..., 0: ...}"]
     meanings = {1: "first", 2: "second", 0: "tie"}
@@ -78,10 +76,7 @@ def test_numbers_that_need_a_meaning_say_so_without_contradiction():
 
 def test_rows_without_a_pair_have_one_error_that_says_what_to_do():
     battles, _ = with_messy_names()
-    for in_fifty, advice in (
-        (1, "to leave these rows out$"),
-        (49, "one model a row is a table of"),
-    ):
+    for in_fifty, advice in ((1, "to leave these rows out$"), (49, "one model a row is a table of")):
         rows = battles.copy()
         rows.loc[rows.index % 50 < in_fifty, "model_b"] = None
         n = rows["model_b"].isna().sum()
@@ -91,9 +86,7 @@ def test_rows_without_a_pair_have_one_error_that_says_what_to_do():
     assert problems["found"].str.contains("Values are missing").sum() == 1
     assert not problems["advice"].str.contains("keep").any()
     one = battles.rename(columns={"model_a": "model"})
-    with pytest.raises(
-        dr.exceptions.DataError, match=r"a score must be a number, .* name two columns of models for votes"
-    ):
+    with pytest.raises(dr.exceptions.DataError, match=r"a score must be a number .* name two columns of models"):
         dr.dml_rank("winner ~ 1 | model", one, context="question_id")
 
 
@@ -114,7 +107,7 @@ def test_copies_of_rows_are_counted():
     # With identifiers of prompts copies are averaged.
     by_prompt = {"context": "question_id", "functional": "bt", "min_labels": 1, "position_bias": False, "rng": 0}
     known = dr.check(PLAIN, copied, context="question_id")
-    assert "7 rows equal an earlier row in every column. If they are copies, they hardly matter" in told(known)
+    assert "7 rows equal an earlier row in every column. Copies hardly matter" in told(known)
     fits = [dr.dml_rank(PLAIN, frame, **in_objects(by_prompt)) for frame in (battles, copied)]
     assert ((fits[0].params - fits[1].params).abs() < 0.02 * fits[0].bse).all()
     pd.testing.assert_series_equal(fits[0].bse, fits[1].bse, rtol=0.01)

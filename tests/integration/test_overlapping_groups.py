@@ -18,6 +18,7 @@ FUNCTIONALS = [
     pytest.param({"functional": "bt"}, id="bt"),
     pytest.param({"functional": "bt", "average": "preferences"}, id="bt of mean preferences"),
 ]
+pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Few clusters and small groups are meant here
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +35,6 @@ def battles(draw_battles):
 @pytest.fixture(scope="module")
 def fitted(battles, rank):
     return fits_of(battles, rank, FORMULA)
-
-
-@pytest.fixture(autouse=True)
-def quiet(ignore_warnings):
-    """Few clusters and small groups are meant here."""
 
 
 @pytest.mark.parametrize("kind", COVARIANCES)

@@ -1,7 +1,6 @@
 """Pairs without order: against the estimator written out, what it gains, and the test of its assumption."""
 
 import re
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,14 +11,13 @@ from dmlrank.functionals import CategoryWeights, named
 from dmlrank.inference.covariance import Covariance
 from dmlrank.options import in_objects
 
-from ..support import either_order, without_order
+from ..support import FORMULA, either_order, quiet, without_order
 
 LABELS = {
     2: ["model_a", "model_b"],
     3: ["model_a", "model_b", "tie"],
     4: ["model_a", "model_b", "both_good", "both_bad"],
 }
-FORMULA = "winner ~ 1 | model_a + model_b"
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 
 
@@ -122,8 +120,7 @@ def test_an_ignored_position_effect_is_warned_of_where_it_moves_the_scores(estim
         result = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, **in_objects(options))
         return any(re.search(pattern, text) for text in result.diagnostics.warnings)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         assert warned(uneven_votes(0.15, 0.8))
         # Without an effect, or with orders in balance, nothing is lost.
         assert not warned(uneven_votes(0.0, 0.8))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import pathlib
-import warnings
 
 import pandas as pd
 import pytest
 
 import dmlrank as dr
+
+from ..support import quiet
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 
@@ -36,8 +37,7 @@ def arena(folder):
 @pytest.mark.parametrize("functional", FUNCTIONALS)
 def test_chatbot_arena_agrees_with_its_published_ranking(folder, arena, functional):
     elo = pd.read_csv(folder / "reference" / "lmsys_elo_reference.csv", index_col="model")["elo_2023_06_22_42k"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         scores = arena.update(functional=functional).params
     assert len(scores) == 20
     assert scores.corr(elo[scores.index], method="spearman") >= 0.985

@@ -272,7 +272,7 @@ def test_updates_and_views():
     assert dr.compare(mean=res, borda=borda).summary().as_text()
 
 
-def test_tasks_of_the_command_line_count_the_same(tmp_path, capsys):
+def test_tasks_of_the_command_line_count_the_same(tmp_path, printed):
     table = draw().assign(area=lambda d: np.where(d.task < 20, "small", "large"))
     path, out = str(tmp_path / "scores.csv"), tmp_path / "fit.json"
     table.to_csv(path, index=False)
@@ -280,8 +280,7 @@ def test_tasks_of_the_command_line_count_the_same(tmp_path, capsys):
     assert main([*options, "--out", str(out)]) == 0
     expected = fit(table, weights=dr.EqualTasks("area"))
     np.testing.assert_allclose(dr.read_json(out).params, expected.params, atol=1e-12)
-    assert main([*options, "--weights", "weight"]) == 1
-    assert "--tasks and --weights" in capsys.readouterr().err
+    assert "--tasks and --weights" in printed([*options, "--weights", "weight"], 1)
 
 
 def test_groups_that_differ_in_difficulty_alone_are_equal():
@@ -327,21 +326,13 @@ def test_runs_divide_the_variance():
     res = fit(table)
     sizes = res.sample_size()
     within = table.groupby(["task", "model"])["accuracy"].var().unstack().mean()
-    name, error = sizes.index[0], sizes["std_error"].iloc[0]
+    error = sizes["std_error"].iloc[0]
     share = within.sum() / 3 / 100 / error**2
     np.testing.assert_allclose(sizes["share_runs"].iloc[0], share, rtol=1e-10)
     # Of all numbers of runs for a fixed budget, the one of the formula has the smallest error.
     numbers = np.linspace(0.5, 20, 100_000)
     price = (1 - share + share * 3 / numbers) * (10 + numbers)
     np.testing.assert_allclose(numbers[price.argmin()], np.sqrt(3 * 10 * share / (1 - share)), rtol=1e-3)
-    # Twice as many runs in all, on the same prompts and on new ones.
-    plain = float(res.t_test(name).sd[0])
-    of_runs = share * error**2
-    twice = np.sqrt(plain**2 - of_runs / 2), plain / np.sqrt(2)
-    said = " ".join(res.summary().as_text().split())
-    said = said.partition(f"Standard error of {name}: ")[2].partition(" Scores:")[0]
-    numbers = (f"{plain:.3f}", f"twice the runs: {twice[0]:.3f}, twice the prompts at the same price of runs: ")
-    assert said == "; ".join(numbers) + f"{twice[1]:.3f}."
     assert "share_runs" not in fit(table[table.run == 0]).sample_size()
     np.testing.assert_allclose(res.rescale(100).sample_size()["share_runs"], sizes["share_runs"], rtol=1e-12)
 
@@ -354,8 +345,6 @@ def test_prompts_that_do_not_differ_have_no_part_in_the_variance():
     res = fit(table)
     share = res.sample_size()["share_runs"].iloc[:-1]
     assert share.max() == 1 > share.min()
-    said = "the part of prompts, estimated below zero, counts as zero" in " ".join(str(res.summary()).split())
-    assert said == (share.iloc[0] == 1)
 
 
 # --- missing scores that are modelled, and tasks ----------------------------------------------------------------------
@@ -558,7 +547,7 @@ def test_a_check_of_scores_speaks_of_scores(tmp_path, capsys):
     by_task = dr.check(
         "accuracy ~ 1 | model", draw(n=2, n_models=2, n_runs=30).rename(columns={"task": "prompt"}), context="prompt"
     )
-    assert "prompts, or tasks of many prompts?" in by_task.problems["found"][0]
+    assert "prompts tasks of many prompts?" in by_task.problems["found"][0]
     path = tmp_path / "scores.csv"
     table.to_csv(path, index=False)
     assert main(["check", "accuracy ~ 1 | model", str(path), "--context", "prompt"]) == 1
@@ -584,12 +573,12 @@ def plan_files(tmp_path, capsys):
 OF_RUNS = ["--context", "task", "--run", "run"]
 
 
-def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
+def test_planned_runs_without_a_score_are_refused(tmp_path, capsys, printed):
     (_, csv, plan, every), _ = plan_files(tmp_path, capsys)
     table, planned = pd.read_csv(every), pd.read_csv(csv)
     failed = table.index[(table["model"] == "m03") & (table["accuracy"] == 0)][:15]
     first = planned.loc[planned["task"].isin(table.loc[failed, "task"]), "task"].iloc[0]
-    said = f"15 of them have no score in the table, first prompt '{first}' and model 'm03'; without failed runs"
+    said = f"15 of them have no score in the table, first prompt '{first}' and model 'm03'; write"
     question = ["--candidate", "m03", "--baseline", "m02", "--margin", "0.5"]
     lost = tmp_path / "lost.csv"
     # A run that failed before it succeeded.
@@ -608,8 +597,7 @@ def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
     assert dr.read_json(outs[0]).params.equals(dr.read_json(outs[1]).params)
     table.drop(failed).to_csv(lost, index=False)
     capsys.readouterr()
-    assert main(["fit", FORMULA, str(lost), *options]) == 1
-    assert said in capsys.readouterr().err
+    assert said in printed(["fit", FORMULA, str(lost), *options], 1)
     # The column of propensities, of rows of which the earlier ones have none.
     table.merge(planned, how="left").to_csv(every, index=False)
     assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", "propensity"]) == 1
@@ -622,14 +610,13 @@ def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
     ("formula", "further"),
     [(FORMULA, ["--tasks", "topic"]), (FORMULA, ["--groups", "suite"]), ("accuracy ~ C(topic) | model", [])],
 )
-def test_the_rows_of_a_plan_have_the_columns_of_its_fit(formula, further, tmp_path, capsys):
+def test_the_rows_of_a_plan_have_the_columns_of_its_fit(formula, further, tmp_path):
     table = draw(n=200, n_models=4)
     earlier, files = table[table["model"] != "m03"], [str(tmp_path / name) for name in ("log.csv", "p.csv", "p.json")]
     earlier.to_csv(files[0], index=False)
     options = [*OF_RUNS, *further]
     outs = ["--out", files[1], "--out", files[2]]
     assert main(["design", formula, files[0], *options, "--budget", "90", "--candidate", "m03", *outs]) == 0
-    assert f"RUNS {' '.join(options)} --propensity {files[2]}" in capsys.readouterr().out
     planned = pd.read_csv(files[1]).drop(columns="propensity")
     of_prompts = table.drop_duplicates("task").set_index("task")
     for name in {"topic", "suite"} & set(planned):
@@ -653,7 +640,7 @@ def test_prompts_that_nothing_was_run_on_are_no_failures():
 
 
 @pytest.mark.parametrize("are_absent", [True, False])
-def test_models_that_lose_more_runs_than_others_are_named(are_absent, tmp_path, capsys):
+def test_models_that_lose_more_runs_than_others_are_named(are_absent, tmp_path, capsys, printed):
     table, rng = draw(n=400, seed=1), np.random.default_rng(1)
     share = np.where(table["model"] == "m01", 0.11, 0.02)
 
@@ -669,8 +656,7 @@ def test_models_that_lose_more_runs_than_others_are_named(are_absent, tmp_path, 
         res = fit(lost, run="run")
     n_missing = res.estimates.description.runs_there
     file = [FORMULA, str(tmp_path / "lost.csv"), *OF_RUNS]
-    assert main(["check", *file]) == 0
-    assert "Models lack different shares of their runs" in " ".join(capsys.readouterr().out.split())
+    assert "Models lack different shares of their runs" in printed(["check", *file])
     with pytest.warns(IntervalWarning, match="different shares of their runs"):
         main(["gate", *file, "--candidate", "m02", "--baseline", "m01", "--margin", "0.05"])
     assert "runs, as many as either has on a prompt, have a score; fewest: m01 (" in capsys.readouterr().out
@@ -683,15 +669,14 @@ def test_models_that_lose_more_runs_than_others_are_named(are_absent, tmp_path, 
     fit(without(table.index.isin(table.index[table.model == "m01"][:12])), run="run", missing="common")
 
 
-def test_several_rows_of_a_prompt_a_model_and_a_run_are_refused(tmp_path, capsys):
+def test_several_rows_of_a_prompt_a_model_and_a_run_are_refused(tmp_path, capsys, printed):
     table = draw().rename(columns={"task": "item"}).assign(noise=np.random.default_rng(0).normal(size=594))
     table["task"] = "t" + (table["item"] % 5).astype(str)
-    with pytest.raises(DataError, match=r"task 't0', model 'm\d+', run '?\d'? has \d+ rows; .*\(context=\)"):
+    with pytest.raises(DataError, match=r"task 't0', model 'm\d+', run '?\d'? has \d+ rows; one is allowed"):
         fit(table, run="run")
     table.to_csv(tmp_path / "scores.csv", index=False)
     scores = ["fit", str(tmp_path / "scores.csv"), "--scores"]
-    assert main([*scores, "task", "model", "accuracy"]) == 1
-    assert "identify a prompt (context=)" in " ".join(capsys.readouterr().err.split())
+    assert "identify a prompt (context=)" in printed([*scores, "task", "model", "accuracy"], 1)
     assert main([*scores, "item", "model", "accuracy", "--run", "run", "--out", str(tmp_path / "fit.json")]) == 0
     expected = fit(table, context="item", run="run", functional="borda")
     np.testing.assert_allclose(dr.read_json(tmp_path / "fit.json").params, expected.params, rtol=1e-12)
@@ -700,30 +685,26 @@ def test_several_rows_of_a_prompt_a_model_and_a_run_are_refused(tmp_path, capsys
     assert "runs (--run) are not; leave it out" in capsys.readouterr().err
 
 
-def test_a_plan_for_scores_has_a_target_of_precision_and_says_what_else_would_reach_it(tmp_path, capsys):
+def test_a_plan_for_scores_has_a_target_of_precision_and_says_what_else_would_reach_it(tmp_path, capsys, printed):
     table = draw(n=200, n_models=4)
     log, plan = str(tmp_path / "log.csv"), tmp_path / "plan.json"
     table[table["model"] != "m03"].to_csv(log, index=False)
     command = ["design", FORMULA, log, *OF_RUNS, "--candidate", "m03"]
-    assert main([*command, "--budget", "1000"]) == 0
-    assert "Use the rest for further prompts" in " ".join(capsys.readouterr().out.split())
+    assert "Use the rest for further prompts" in printed([*command, "--budget", "1000"])
     assert main([*command, "--set", "std_error=0.06", "--out", str(plan)]) == 0
     said = capsys.readouterr().out
     assert " 0.060" in said
     budget = json.loads(plan.read_text())["expected_cost"]
-    assert main([*command, "--budget", f"{0.9 * budget}"]) == 0
-    assert " 0.060" not in capsys.readouterr().out
+    assert " 0.060" not in printed([*command, "--budget", f"{0.9 * budget}"])
     assert main([*command, "--set", "std_error=0.01"]) == 1
     said = capsys.readouterr().err
     assert re.search(r"even running every model .* on all 200 prompts .* about [\d,]+ prompts like these", said)
-    assert re.search(r"twice the runs: [\d.]+.*, twice the prompts at the same price of runs: [\d.]+", said)
-    assert main([*command, "--set", "std_error=0"]) == 1
-    assert "it must be a positive number" in capsys.readouterr().err
+    assert "it must be a positive number" in printed([*command, "--set", "std_error=0"], 1)
     with pytest.raises(OptionError, match="run all models on them and fit the rows of all prompts"):
         fit(table[table["model"] != "m03"]).design(90, candidate="m03", newdata=table)
 
 
-def test_scores_in_the_notation_of_inspect_are_read(tmp_path, capsys):
+def test_scores_in_the_notation_of_inspect_are_read(tmp_path, printed):
     table = draw(n=60, n_runs=2)
     table.loc[5, "accuracy"] = np.nan
     grades = table["accuracy"].map({0.0: {"value": "I"}, 1.0: {"value": "C"}}).astype(object)
@@ -737,8 +718,7 @@ def test_scores_in_the_notation_of_inspect_are_read(tmp_path, capsys):
     np.testing.assert_allclose(dr.read_json(out).params, expected, rtol=1e-12)
     np.testing.assert_allclose(fit(graded, run="run").params, expected, rtol=1e-12)
     graded.assign(accuracy=[{"grade": 1}] * len(graded)).to_json(path, orient="records", lines=True)
-    assert main(["fit", FORMULA, str(path), *OF_RUNS]) == 1
-    assert "objects: {'value': 1}" in capsys.readouterr().err
+    assert "holds {'grade': 1}" in printed(["fit", FORMULA, str(path), *OF_RUNS], 1)
 
 
 def test_one_model_has_a_mean_with_its_interval_and_no_ranks():
@@ -808,14 +788,11 @@ def test_bounds_are_those_that_are_given():
         fit(table, bounds=(10, 1))
 
 
-def test_runs_of_weighted_prompts_and_of_the_lowest_score_first():
+def test_runs_of_weighted_prompts():
     rng = np.random.default_rng(5)
     task, model, run = (a.ravel() for a in np.indices((90, 4, 3)))
     table = pd.DataFrame({"task": task, "model": np.array(list("abcd"))[model], "run": run})
     table["accuracy"] = rng.normal(size=(90, 4))[task, model] + 0.3 * model + rng.normal(size=len(task)) * (1 + model)
-    plain = fit(table)
-    mirrored = fit(table.assign(accuracy=-table["accuracy"]), lower_is_better=True)
-    np.testing.assert_allclose(mirrored.diagnostics.gain_of_runs, plain.diagnostics.gain_of_runs, rtol=1e-9)
     # A weighted mean has the squares of the weights in the part of runs, as in the whole variance.
     res = fit(table.assign(w=1.0 + (task % 3) ** 2), weights="w")
     sizes, weight = res.sample_size().iloc[:-1], 1.0 + (np.arange(90) % 3) ** 2

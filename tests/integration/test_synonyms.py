@@ -19,7 +19,6 @@ def message(formula, data, **options):
 @pytest.mark.parametrize(
     ("formula", "shown"),
     [
-        (LEAD.format("prompt.len"), "Q('prompt.len')"),
         (LEAD.format("my col"), "Q('my col')"),
         (LEAD.format("`my col`"), "Q('my col'), not in backticks"),
         ("winner ~ 1 | model.a + model_b", "Q('model.a')"),
@@ -69,15 +68,6 @@ def test_values_in_place_of_a_column_are_refused_with_what_to_do(small_arena, ki
         )
     with pytest.raises(OptionTypeError):
         dr.check(LEAD.format("1"), small_arena, context=kind(small_arena["question_id"]))
-
-
-def test_a_short_array_of_names_is_a_list_of_columns(small_arena):
-    assert (
-        dr.check(LEAD.format("1"), small_arena, context=np.array(["question_id", "category"])).counts.loc[
-            "prompts", "number"
-        ]
-        == 300
-    )
 
 
 @pytest.mark.parametrize(("word", "own"), [("greater", "larger"), ("less", "smaller")])

@@ -1,7 +1,6 @@
 """An update is the fit that its options describe, at the price of what they touch; results stay as they are."""
 
 import importlib.util
-import warnings
 from dataclasses import FrozenInstanceError, asdict
 
 import lightgbm
@@ -13,6 +12,8 @@ from dmlrank.exceptions import ColumnError, FrameTypeError, OptionError
 from dmlrank.functionals import BradleyTerry
 from dmlrank.nuisance.all_pairs import predict as all_pairs
 from dmlrank.options import OPTIONS as ALL_OPTIONS
+
+from ..support import quiet
 
 TREES = {"n_estimators": 6, "num_leaves": 4, "min_data_in_leaf": 5}
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -72,8 +73,7 @@ def assert_equal(one, other):
 
 
 def quietly(update, **changes):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
+    with quiet():
         return update(**changes)
 
 

@@ -15,7 +15,7 @@ from dmlrank.cli.main import main
 from dmlrank.exceptions import DataError, GraphError
 from dmlrank.options import OPTIONS, in_objects
 
-from ..support import without_glossary
+from ..support import two_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 PLAIN, SIDES = "winner ~ 1 | model_a + model_b", "winner ~ 1 | left + right"
@@ -214,7 +214,7 @@ def thin_page(thin):
 
 def text_of(page):
     """The text of a page as a reader sees it."""
-    shown = re.sub(r"<(script|style|svg).*?</\1>|<[^>]+>", " ", without_glossary(page), flags=re.S)
+    shown = re.sub(r"<(script|style|svg).*?</\1>|<[^>]+>", " ", page, flags=re.S)
     return " ".join(html.unescape(shown).split())
 
 
@@ -284,7 +284,7 @@ def test_many_votes_are_not_left_out(odd_rows):
     assert not is_refused(dr.check(PLAIN, apart, pairs=dr.Pairs(component="largest")))
     assert rank(apart, component="largest").models == rank(odd_rows).models
     itself = pd.concat([odd_rows, *[odd_rows[-5:-2]] * 20], ignore_index=True)
-    with pytest.raises(dr.DmlrankError, match=r"63 of 485 rows compare a model with itself.* more than 5 %"):
+    with pytest.raises(dr.DmlrankError, match="63 of 485 rows compare a model with itself"):
         rank(itself)
     assert "Rows that compare a model with itself: 63 rows" in dr.check(PLAIN, itself).problems["found"][0]
 
@@ -331,12 +331,12 @@ def test_propensities_ten_times_too_small_are_named():
 
 
 def test_propensities_of_the_unordered_pair_are_named():
-    with pytest.warns(dr.DmlrankWarning, match="in either order"):
+    with pytest.warns(dr.DmlrankWarning, match="in the display order that was shown"):
         given(1.9)
 
 
 def test_a_column_of_ordered_propensities_without_order_is_named():
-    with pytest.warns(dr.DmlrankWarning, match="with position_bias=False, give the expected number of labelled orders"):
+    with pytest.warns(dr.DmlrankWarning, match="in either display order, the sum over both"):
         given(propensity="propensity", mu=None, position_bias=False, tune={"n_estimators": 20})
 
 
@@ -349,8 +349,7 @@ def test_the_summary_shows_the_pair_with_the_fewest_votes(rare):
 
 def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):
     rng, n, models = np.random.default_rng(0), 3000, np.array(["a", "b", "c", "d", "new"])
-    first = rng.integers(4, size=n)
-    second = (first + rng.integers(1, 4, size=n)) % 4
+    first, second = two_of(rng, 4, n)
     few = rng.random(n) < 0.02
     first, second = np.where(few, 4, first), np.where(few, 0, second)
     ahead = rng.random(n) < 0.5 + 0.12 * (second - first) / 3 + 0.12 * few

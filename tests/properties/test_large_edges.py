@@ -1,21 +1,14 @@
 """Data of extreme size: a thousand models, 300,000 clusters, 5,000 features; minutes, and so no part of the suite."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
 
-FORMULA = "winner ~ 1 | model_a + model_b"
+from ..support import FORMULA
 
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("ignore_warnings")
 
 
 def votes_of(n, n_models, seed=0):

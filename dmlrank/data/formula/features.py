@@ -91,14 +91,12 @@ class Text:
             # Sorted texts give the same components, to the last bit, for any order of the rows.
             frequencies = self._vectorizer.fit_transform(sorted(self._texts))
         except ValueError:
-            raise DataError(
-                "text(): the texts hold no words of two or more letters; leave the column out of the features"
-            ) from None
+            raise DataError("text(): the texts hold no words of two or more letters") from None
         n_texts, n_words = frequencies.shape
         if self._k > min(n_texts, n_words):
             raise DataError(
                 f"text(..., {self._k}): {n_texts} texts with {n_words} distinct words have at most "
-                f"{min(n_texts, n_words)} components; ask for no more than these"
+                f"{min(n_texts, n_words)} components"
             )
         # The decomposition is randomised. Its seed is fixed, so that the same texts always give the same features.
         self._decomposition = TruncatedSVD(self._k, random_state=0)
@@ -155,7 +153,7 @@ def resolve_functions(features: str, columns: Collection[str], environment: Envi
         # Patsy gives another name to a stateful transform, such as center(), before it looks names up.
         if name in columns and not hasattr(function, "__patsy_stateful_transform__"):
             raise FormulaError(
-                f"the features {features!r} call {name}(), and the column {name!r} hides it; rename the column"
+                f"the features {features!r} call {name}(), which the column {name!r} hides; rename the column"
             )
         replaced[name] = function
     return Environment([replaced, namespace], environment.flags)
@@ -290,11 +288,9 @@ class FeatureMap:
             column, place = columns[term.variable], slice(start, start + term.width)
             if layout is None:
                 value = column.iloc[0] if isinstance(column, pd.Series) and len(column) else column
-                raise DataError(f"newdata: {term.label!r} is {value!r}; it must hold numbers, as it did at the fit")
+                raise DataError(f"newdata: {term.label!r} is {value!r}; at the fit it held numbers")
             if layout[0] != term.width:
-                raise DataError(
-                    f"newdata: factor {term.label} has {layout[0]} columns; it must have {term.width}, as at the fit"
-                )
+                raise DataError(f"newdata: factor {term.label} has {layout[0]} columns; at the fit it had {term.width}")
             if isinstance(column, pd.Series) and is_vector_column(column):
                 stack_vectors(column, x[:, place])
             else:
@@ -319,9 +315,7 @@ class FeatureMap:
             # At the fit, booleans beside missing values were numbers.
             return column.astype(float)
         if not pd.api.types.is_numeric_dtype(column.dtype):
-            raise DataError(
-                f"newdata: {name!r} is {column.iloc[0]!r}; for {self.text!r} it must hold numbers, as it did at the fit"
-            )
+            raise DataError(f"newdata: {name!r} is {column.iloc[0]!r}; at the fit it held numbers")
         return column
 
 
@@ -333,13 +327,11 @@ def caller_environment(env: int | Mapping[str, Any] | Environment | None, depth:
         namespace = env
     elif env is None or isinstance(env, int):
         if (env or 0) < 0:
-            raise OptionError(f"env={shown(env)} is negative; the number of callers to look above must be at least 0")
+            raise OptionError(f"env={shown(env)} is negative; allowed: a number of callers above, from 0")
         try:
             namespace = Environment.capture(env or 0, reference=depth + 1)
         except ValueError:
-            raise OptionError(
-                f"env={shown(env)}: there are not that many callers above; pass a smaller number"
-            ) from None
+            raise OptionError(f"env={shown(env)}: there are not that many callers above") from None
     else:
         raise OptionTypeError(
             f"env is a {type(env).__name__}; allowed: a mapping, the number of callers above, a patsy EvalEnvironment"
@@ -352,21 +344,13 @@ def locate_names(
 ) -> FeatureNames:
     """Return which names in the features are columns and which are arrays of the caller."""
     names = names_in(features)
-    for name in names.attributes:
-        if name in available:
-            raise FormulaError(
-                f"the features {features!r} use {name!r}, which Python reads as an attribute of "
-                f"{name.split('.')[0]!r}; the column of this name is written Q({name!r})"
-            )
     columns, arrays = [], []
     for name in names.values:
         is_feature, value = name in names.features, environment.namespace.get(name)
         # A list counts only as a feature by itself.
         kinds = (np.ndarray, pd.Series, pd.DataFrame, *((list, tuple) if is_feature else ()))
         if name in roles:
-            raise FormulaError(
-                f"{name!r} is the outcome or an item column; features describe the context: leave {name!r} out of them"
-            )
+            raise FormulaError(f"{name!r} is the outcome or an item column; leave it out of the features")
         if name in available:
             columns.append(name)
         elif isinstance(value, kinds) and len(value) == n_rows:
@@ -415,8 +399,8 @@ def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: boo
     if missing and not keep_missing:
         n_missing = int(table[missing].isna().any(axis=1).sum())
         raise MissingDataError(
-            f"newdata: {listed(missing)} are NaN or missing in {n_missing} of {len(table)} rows; only a fit with "
-            f"missing='keep' takes them: drop these rows, or fit with missing='keep'"
+            f"newdata: {listed(missing)} are missing in {n_missing} of {len(table)} rows; drop these, or fit with "
+            f"missing='keep'"
         )
     x = feature_map.transform(table)
     check_features(x, feature_map.names, keep_missing)
@@ -436,7 +420,7 @@ def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> N
         columns = listed(np.array(names)[np.isnan(x).any(axis=0)])
         raise MissingDataError(
             f"the features {columns} are NaN in {int(missing.sum())} contexts although their columns are not missing; "
-            f"pass missing='drop' to leave these contexts out or missing='keep' to hand NaN to the learner"
+            f"pass missing='drop' to leave these out, or missing='keep'"
         )
     return missing
 
@@ -508,9 +492,7 @@ def _coded_matrix(
     with _errors_of_formula(features, kind):
         (matrix,) = patsy.build_design_matrices([info], columns, NA_action=action)
     if len(matrix) != n_rows:
-        raise kind(
-            f"the features {features!r} have {len(matrix)} rows for {n_rows} contexts; they must have one row for each"
-        )
+        raise kind(f"the features {features!r} have {len(matrix)} rows for {n_rows} contexts; allowed: one for each")
     x, is_feature = np.array(matrix, dtype=float), np.ones(matrix.shape[1], dtype=bool)
     missing = dict(zip(info.factor_infos, action.missing, strict=True))
     for term, place in info.term_slices.items():

@@ -39,7 +39,7 @@ _EQUIVALENTS = {
 _CACHE_SIZE = 64
 # A sum of at least so many summands gets nested brackets, because patsy reads a sum recursively, summand by summand.
 _MANY_SUMMANDS = 50
-# Largest number of terms that the features may stand for.
+# Largest number of terms that the features may stand for; others would fill the memory.
 _MOST_TERMS = 100_000
 # With a larger power, any sum of so many terms stands for more than the largest number of terms.
 _LARGEST_POWER = 20
@@ -91,14 +91,12 @@ class FormulaNames(NamedTuple):
     calls: Functions that are called; a name may be here and among the values, as ``C`` in ``C(topic) + C``.
     features: Columns and arrays that are a feature by themselves, such as ``x`` in ``x + log(y)``.
     arguments: Names that are arguments of a function, such as ``text()``, but not of ``C()``.
-    attributes: Attributes, such as ``np.log`` or ``prompt.len``, which may be meant as the name of a column.
     """
 
     values: tuple[str, ...]
     calls: tuple[str, ...]
     features: tuple[str, ...]
     arguments: tuple[str, ...]
-    attributes: tuple[str, ...]
 
 
 class _FormulaToken(NamedTuple):
@@ -130,13 +128,13 @@ def parse_formula(formula: str) -> Formula:
     items = [_column_name(part, formula, rule) for part in _summands(tokens[bar + 1 :])]
     if len(items) > 2:
         raise FormulaError(
-            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); there must be two, of the items "
-            f"shown first and second: {SHAPE!r}; or one, of the model in a table of scores: {SHAPE_OF_SCORES!r}"
+            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); allowed: two, as in {SHAPE!r}, or "
+            f"one in a table of scores: {SHAPE_OF_SCORES!r}"
         )
     if len(items) == 1 and len(outcomes) > 1:
         raise FormulaError(
-            f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)} "
-            f"({', '.join(outcomes)}): {SHAPE_OF_SCORES!r}; name one here (dml_rank takes several as criteria)"
+            f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)}: "
+            f"{SHAPE_OF_SCORES!r} (dml_rank takes several as criteria)"
         )
     if len(items) == 1 and not tilde:
         raise FormulaError(f"{formula!r}: no column of scores stands left of ~: {SHAPE_OF_SCORES!r}")
@@ -144,8 +142,8 @@ def parse_formula(formula: str) -> Formula:
     for name in columns:
         if columns.count(name) > 1:
             raise FormulaError(
-                f"{formula!r}: column {name!r} is named twice; outcome and items must be different columns; if the two "
-                f"columns of items say who won and who lost, leave the outcome out: '~ 1 | {' + '.join(items)}'"
+                f"{formula!r}: column {name!r} is named twice; if the two columns of items say who won and who lost, "
+                f"leave the outcome out: '~ 1 | {' + '.join(items)}'"
             )
     first, second = (*items, "")[:2]
     if len(outcomes) > 1:
@@ -183,14 +181,14 @@ def terms_of(features: str) -> tuple[Term, ...]:
         tree = patsy_tree("~ " + _with_brackets(features))
         if _count_terms(tree) > _MOST_TERMS:
             raise FormulaError(
-                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms, because * and ** combine "
-                f"all columns; write the products that you need with :, or put columns into one column of vectors"
+                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms; write the products that "
+                f"you need with :"
             )
         return tuple(ModelDesc.from_formula(tree).rhs_termlist)
     except RecursionError:
         raise FormulaError(
-            f"the features are nested too deeply to be read ({len(features):,} characters); put many columns of "
-            f"numbers into one column of vectors, or into an array with a row for each row of the data"
+            f"the features are nested too deeply ({len(features):,} characters); put many columns into one column of "
+            f"vectors"
         ) from None
     except (PatsyError, AssertionError) as error:  # patsy asserts that & and similar marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")
@@ -227,7 +225,7 @@ def _with_brackets(features: str) -> str:
 @lru_cache(_CACHE_SIZE)
 def names_in(features: str) -> FormulaNames:
     """Return the names in the features."""
-    names: dict[str, list[str]] = {"values": [], "calls": [], "features": [], "arguments": [], "attributes": []}
+    names: dict[str, list[str]] = {"values": [], "calls": [], "features": [], "arguments": []}
     for code in dict.fromkeys(factor.code for term in terms_of(features) for factor in term.factors):
         try:
             tree = ast.parse(code, mode="eval").body
@@ -242,9 +240,7 @@ def names_in(features: str) -> FormulaNames:
         except RecursionError:
             raise FormulaError(f"the features {features[:200]!r} are nested too deeply to be read") from None
         if code == "Intercept":
-            raise FormulaError(
-                f"features {features!r}: 'Intercept' is patsy's name for the constant; write a column Q('Intercept')"
-            )
+            raise FormulaError(f"features {features!r}: 'Intercept' is the constant; write a column Q('Intercept')")
         nodes = list(ast.walk(tree))
         # Names that the factor itself binds: arguments of a lambda, variables of a comprehension.
         bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
@@ -256,8 +252,6 @@ def names_in(features: str) -> FormulaNames:
         for node in nodes:
             if id(node) in name_of and (isinstance(node, ast.Call) or name_of[id(node)] not in bound):
                 names["calls" if id(node) in functions else "values"].append(name_of[id(node)])
-            if isinstance(node, ast.Attribute):
-                names["attributes"].append(ast.unparse(node))
             if isinstance(node, ast.Call) and getattr(node.func, "id", None) not in ("C", "Q"):
                 parts = [id(part) for argument in node.args for part in ast.walk(argument)]
                 names["arguments"].extend(name_of[part] for part in parts if part in name_of)
@@ -314,7 +308,7 @@ def _place_of_mark(tokens: Sequence[_FormulaToken], mark: str, formula: str) -> 
         missing = "no |, so the two item columns are missing" if mark == "|" else "no ~, so the outcome is missing"
         raise FormulaError(f"{formula!r}: there is {missing}; the form is {SHAPE!r}")
     if mark == "|" and tokens[places[0]].end == tokens[places[1]].start:
-        raise FormulaError(f"{formula!r}: || is not a separator; a single | must stand before the items: {SHAPE!r}")
+        raise FormulaError(f"{formula!r}: || is not a separator; a single | stands before the items: {SHAPE!r}")
     raise FormulaError(f"{formula!r}: {mark} stands {len(places)} times outside brackets; the form is {SHAPE!r}")
 
 

@@ -416,7 +416,7 @@ class VoteRows:
         cell, swapped = np.tile(voted_cell, 2), np.repeat([False, True], len(voted_cell))
         one, other = (items.astype(np.int32)[voted_cell] for items in (cells.first, cells.second))
         first, second = np.concatenate([one, other]), np.concatenate([other, one])
-        binned, order = BinnedPairs.of(x, cells.context.astype(np.int32)[cell], first, second, current().n_jobs or 0)
+        binned, order = BinnedPairs.of(x, cells.context.astype(np.int32)[cell], first, second)
         labels = np.concatenate([label, flip[label]])
         weight = np.tile(cells.weight[voted_cell] * cells.y[voted_cell, label], 2)
         return cls(binned, labels[order], cell[order], swapped[order], weight[order])

@@ -15,7 +15,7 @@ from ..._utils.argument_checks import is_classifier, real_array, require_shape, 
 from ...data.arrays import row_slices
 from ...data.outcomes import in_other_order
 from ...data.preferences import AnyArray, BoolArray, FloatArray, IntArray, PreferenceData
-from ...exceptions import NuisanceError, OptionError, OptionTypeError, failing_as, nearest
+from ...exceptions import NuisanceError, OptionError, OptionTypeError, failing_as
 from ..training_rows import TrainingRows
 
 # Largest number of entries of the matrix in one call to the user's predictor.
@@ -34,8 +34,6 @@ class RowsMu:
 
     predictor: Takes rows, (r, width), and returns probabilities, (r, C), which are checked here.
     one_hot: Whether the predictor gets items as indicators, one per item and position, or as integer codes.
-    name: What errors call the learner.
-    max_entries: Largest number of entries of the matrix in one call to the predictor.
     """
 
     predictor: Predictor
@@ -92,9 +90,8 @@ def check_learner(learner: object, tune: object, *, estimates_propensity: bool) 
         _check_callable(learner, name)
     if not (isinstance(tune, str) and tune == "cv") and not estimates_propensity:
         raise OptionError(
-            f"learning=Learning(tune=...) sets how LightGBM is tuned, and this fit does not use it: the learner is "
-            f"{name}, and propensities are not estimated; leave tune out, and tune {name} itself, such as with "
-            f"scikit-learn's GridSearchCV"
+            f"learning=Learning(tune=...) sets how LightGBM is tuned, which this fit does not use; leave tune out, and "
+            f"tune {name} itself, such as with scikit-learn's GridSearchCV"
         )
 
 
@@ -143,8 +140,8 @@ def check_probabilities(probabilities: ArrayLike, n_rows: int, n_columns: int, n
         if is_wrong.any():
             row = table[np.flatnonzero(is_wrong)[0]].tolist()
             raise NuisanceError(
-                f"learner {name} predicted {finding} in {int(is_wrong.sum())} of {n_rows} rows, first {row}; every row "
-                f"has to hold one probability for each category, with a sum of one"
+                f"learner {name} predicted {finding} in {int(is_wrong.sum())} of {n_rows} rows, first {row}; give "
+                f"probabilities that sum to one"
             )
     return table / total[:, None]
 
@@ -175,9 +172,7 @@ def _fit_classifier(
                 if (repeats > 0).all() and np.allclose(repeats, weight * scale, atol=1e-9):
                     break
             else:
-                raise NuisanceError(
-                    f"learner {name} takes no sample_weight, and the weights are fractions; use one that takes weights"
-                )
+                raise NuisanceError(f"learner {name} takes no sample_weight, but weights are fractions; use another")
             repeated = np.repeat(np.arange(len(weight)), repeats.astype(np.intp))
             model.fit(features[repeated], label[repeated])
     return partial(_predict_all_categories, model, present, n_categories, name)
@@ -197,15 +192,6 @@ def _weight_keyword(model: Any) -> str | None:
     """Return the keyword by which a model's ``fit`` takes weights, such as ``sample_weight``; None if it takes none."""
     if "sample_weight" in inspect.signature(model.fit).parameters:
         return "sample_weight"
-    if hasattr(model, "get_metadata_routing"):
-        try:
-            from sklearn import get_config
-            from sklearn.utils.metadata_routing import get_routing_for_object
-        except ImportError:
-            return None
-        if get_config().get("enable_metadata_routing", False):
-            takes_weights = bool(get_routing_for_object(model).consumes("fit", ["sample_weight"]))
-            return "sample_weight" if takes_weights else None
     steps = _steps(model)
     if not steps:
         return None
@@ -224,17 +210,9 @@ def _check_callable(learner: object, name: str) -> None:
     """Check that a learner that is not a classifier is a function of four arguments."""
     missing = [method for method in ("fit", "predict_proba") if not hasattr(learner, method)]
     if len(missing) == 1 or not callable(learner):
-        if "Regressor" in name:
-            advice = f"; {name} predicts numbers, {name.replace('Regressor', 'Classifier')} predicts probabilities"
-        elif hasattr(learner, "decision_function"):
-            advice = f"; CalibratedClassifierCV({name}()) of sklearn.calibration has probabilities"
-        elif hasattr(learner, "shape"):
-            advice = "; to use probabilities that you have already, pass them as learning=Learning(mu=...)"
-        else:
-            advice = nearest(name, ["LogisticRegression", "GradientBoostingClassifier", "RandomForestClassifier"])
         raise OptionTypeError(
             f"learner is an object of type {name}, which has no {' and no '.join(missing)}; pass 'auto', 'lightgbm', a "
-            f"classifier such as LogisticRegression(), or a function {_SIGNATURE}{advice}"
+            f"classifier with probabilities such as LogisticRegression(), or a function {_SIGNATURE}"
         )
     try:
         signature = inspect.signature(learner)
@@ -270,10 +248,9 @@ def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
 
 
 def check_mu(mu: FloatArray, models: Sequence[str], contexts: Sequence[Hashable] | AnyArray, ordered: bool) -> None:
-    """Check the probabilities of every pair, (n, K, K, C), or raise :class:`NuisanceError`.
+    """Raise unless probabilities, (n, K, K, C), lie between 0 and 1 and sum to one over the categories.
 
-    They must lie between 0 and 1 and sum to one over the categories. Where display order does not matter, the
-    probabilities that j wins, that k wins, and of ties must be the same where j is shown first as where k is.
+    Where display order does not matter, they have to be the same where j is shown first as where k is.
     """
     faults: dict[str, Callable[[FloatArray], BoolArray]] = {
         "is not a probability": lambda table: np.asarray(((table < 0) | (table > 1) | np.isnan(table)).any(axis=-1)),

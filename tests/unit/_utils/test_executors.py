@@ -1,9 +1,12 @@
-"""Tasks on threads, on spawned processes and on a Dask cluster, and what happens when workers end."""
+"""Tasks on threads, on spawned processes and on a Dask cluster, and what happens when workers end; versions."""
 
+import configparser
 import contextlib
 import multiprocessing
 import os
+import re
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -13,7 +16,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmlrank._utils.executors import DaskWorkers, ExecutorWorkers, InFile, InMemory, results_of_tasks
+import dmlrank as dr
+from dmlrank._utils import executors
+from dmlrank._utils.executors import (
+    DaskWorkers,
+    ExecutorWorkers,
+    InFile,
+    InMemory,
+    require_versions,
+    results_of_tasks,
+    versions,
+)
 from dmlrank._utils.tasks_and_threads import (
     at_the_same_time,
     collected_warnings,
@@ -23,7 +36,6 @@ from dmlrank._utils.tasks_and_threads import (
     in_workers,
     warn,
 )
-from dmlrank._utils.versions import require_versions, versions
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
 
 
@@ -157,11 +169,7 @@ def test_files_of_shared_values_are_removed(processes, tmp_path, monkeypatch):
 @pytest.mark.long
 def test_a_process_that_ends_is_said():
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            computing(executor=executor),
-            pytest.raises(ExecutorError),
-        ):
+        with tempfile.TemporaryDirectory() as folder, computing(executor=executor), pytest.raises(ExecutorError):
             run(end_worker, folder, range(10))
         with pytest.raises(ExecutorError), computing(executor=executor):
             pass
@@ -295,3 +303,29 @@ class FailsLater(AtOnce):
 def test_an_executor_that_ends_while_it_has_tasks_is_an_error_of_the_executor(error):
     with pytest.raises(ExecutorError), computing(executor=FailsLater(error)):
         run(scale, np.arange(3.0), range(5))
+
+
+def test_versions_are_those_installed(capsys):
+    dr.show_versions()
+    shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert shown["numpy"] == np.__version__
+    assert shown["dmlrank"] == dr.__version__
+    assert shown["python"].startswith(sys.version.split()[0])
+    assert shown["matplotlib"].endswith("(extra: plot)")
+
+
+def test_what_is_absent_is_said():
+    text = executors.versions_text({"plot": ("no-such-distribution",)})
+    assert re.search(r"no-such-distribution +absent \(extra: plot\)", text)
+
+
+def test_every_dependency_is_listed():
+    parser = configparser.ConfigParser()
+    parser.read(Path(__file__).parents[3] / "setup.cfg", encoding="utf-8")
+    needed = {re.split(r"[<>=~!]", line)[0] for line in parser["options"]["install_requires"].split()}
+    assert needed == set(executors.REQUIRED)
+    for extra, names in executors.EXTRAS.items():
+        if extra in parser["options.extras_require"]:
+            assert set(names) == {
+                re.split(r"[<>=~!]", line)[0] for line in parser["options.extras_require"][extra].split()
+            }

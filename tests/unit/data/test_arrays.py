@@ -11,14 +11,7 @@ from dmlrank.exceptions import DataError
 # The family of cells: a column of scores as numbers, texts or both, some of them missing words in any letter case with
 # blanks around, and perhaps a cell in another form. Missing words are missing; another form is named with its row, its
 # model, how many there are, and the remedy.
-FORMS = {
-    "12.5 %": "percent",
-    "1,234": "thousands",
-    "0,5": "decimals",
-    "abc": "numbers",
-    "1_000": "numbers",
-    "٣": "numbers",
-}
+FORMS = ["12.5 %", "1,234", "0,5", "abc", "1_000", "٣"]
 
 
 def drawn(rng):
@@ -39,9 +32,9 @@ def test_missing_words_and_texts_of_numbers_are_read(seed, tmp_path):
     found = dr.data.pairs_from_scores(cells, prompt="q", model="m", score="s")
     np.testing.assert_array_equal(found.values, expected.values)
     assert found.n_missing.sum() == missing.sum()
-    bad = str(np.random.default_rng(seed).choice(list(FORMS)))
+    bad = str(np.random.default_rng(seed).choice(FORMS))
     cells.loc[[7, 50], "s"] = bad
-    with pytest.raises(DataError, match=f"in row 7, model 'y' and 1 more such cells; .*{FORMS[bad]}"):
+    with pytest.raises(DataError, match=r"in row 7, model 'y' and 1 more such cells; .*number without"):
         dr.data.pairs_from_scores(cells, prompt="q", model="m", score="s")
 
 
@@ -59,7 +52,7 @@ def test_missing_words_are_missing_votes_unless_they_mean_something(ignore_warni
 @pytest.mark.parametrize("ranks", [[0, 1, 2], [1, 0, 0], [-1, 1, 2]])
 def test_ranks_below_one_are_refused(ranks):
     table = pd.DataFrame({"q": np.repeat(np.arange(60), 3), "m": list("xyz") * 60, "rank": ranks * 60})
-    with pytest.raises(DataError, match="ranks begin at 1"):
+    with pytest.raises(DataError, match="1 is the best rank"):
         dr.data.pairs_from_rankings(table, prompt="q", model="m", rank="rank")
 
 

@@ -39,13 +39,7 @@ def test_without_context_every_row_is_one(read, votes):
 
 def test_several_columns_identify_a_context(read, votes):
     data = read(votes, context=["topic", "question"])
-    assert data.context_ids.tolist() == [
-        ("math", "q3"),
-        ("code", "q1"),
-        ("code", "q2"),
-        ("chat", "q5"),
-        ("math", "q4"),
-    ]
+    assert data.context_ids.tolist() == [("math", "q3"), ("code", "q1"), ("code", "q2"), ("chat", "q5"), ("math", "q4")]
     merged = read(
         votes.assign(question=votes["topic"].str[0], turn=votes["question"].str[1]), context=["question", "turn"]
     )

@@ -12,7 +12,7 @@ from dmlrank.estimation.bt_restricted import (
 )
 from dmlrank.exceptions import GraphError, NuisanceError
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Graph
-from dmlrank.nuisance.propensity_model.estimate import Propensity, TabulatedPairPropensity
+from dmlrank.nuisance.propensity import Propensity, TabulatedPairPropensity
 
 K = 4
 HALF = CategoryWeights.half(2)

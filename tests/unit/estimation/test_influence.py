@@ -8,12 +8,7 @@ from dmlrank.data.preferences import Cells
 from dmlrank.estimation import influence as module
 from dmlrank.estimation import one_step as steps
 from dmlrank.estimation.cross_fitting import ContextPart, SuppliedMu, clip_and_renormalise
-from dmlrank.estimation.influence import (
-    Influence,
-    NuisanceEstimates,
-    blocks_by_context,
-    blocks_by_group,
-)
+from dmlrank.estimation.influence import Influence, NuisanceEstimates, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import evaluate_contexts, one_step
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.nuisance.training_rows import Folds

@@ -5,12 +5,7 @@ import pytest
 
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import (
-    JudgeCorrection,
-    NuisanceEstimates,
-    blocks_by_context,
-    blocks_by_group,
-)
+from dmlrank.estimation.influence import JudgeCorrection, NuisanceEstimates, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 

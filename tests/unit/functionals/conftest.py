@@ -7,11 +7,7 @@ import pytest
 
 from dmlrank.functionals import CategoryWeights, Graph
 
-SCHEMES = {
-    "half-2": CategoryWeights.half(2),
-    "half-5": CategoryWeights.half(5),
-    "paper-4": CategoryWeights.paper(4),
-}
+SCHEMES = {"half-2": CategoryWeights.half(2), "half-5": CategoryWeights.half(5), "paper-4": CategoryWeights.paper(4)}
 
 
 @pytest.fixture(params=SCHEMES.values(), ids=SCHEMES)

@@ -321,13 +321,7 @@ def test_a_gauge_is_orthonormal_and_knows_fixed_scores():
 
 
 @pytest.mark.parametrize(
-    "edge_weights",
-    [
-        np.ones((3, 2)),
-        [[0, 1, 2], [1, 0, 1], [1, 1, 0]],
-        [[0, -1], [-1, 0]],
-        [[0, np.nan], [np.nan, 0]],
-    ],
+    "edge_weights", [np.ones((3, 2)), [[0, 1, 2], [1, 0, 1], [1, 1, 0]], [[0, -1], [-1, 0]], [[0, np.nan], [np.nan, 0]]]
 )
 @pytest.mark.parametrize("functional", [Borda, BradleyTerry])
 def test_edge_weights_that_make_no_sense_are_refused(functional, edge_weights):

@@ -16,7 +16,7 @@ from dmlrank.functionals import (
     RankCentrality,
     SoftMin,
 )
-from dmlrank.functionals.trial import examine
+from dmlrank.functionals.custom import examine
 
 KINDS = {
     "borda": lambda weights, graph: Borda(weights, graph),
@@ -114,7 +114,7 @@ def test_the_gauge_is_spanned_by_the_fixed_combinations():
     functional = custom(Borda(HALF).value, 3, fixed=np.ones(3))
     np.testing.assert_allclose(functional.gauge(3).basis, [np.ones(3) / np.sqrt(3)])
     assert custom(Borda(HALF).value, 3).gauge(3).basis.shape == (0, 3)
-    with pytest.raises(OptionError, match="fixed"):
+    with pytest.raises(OptionError, match="said to fix"):
         examine(custom(Borda(HALF).value, 3, fixed=np.ones(2)), 3)
     with pytest.raises(OptionError, match="independent rows"):
         examine(custom(Borda(HALF).value, 3, fixed=np.ones((2, 3))), 3)
@@ -160,10 +160,10 @@ def draws_numbers():
 WRONG = {
     "fails": (lambda mu: mu[:, 0, 99, 0], "fails: IndexError"),
     "shape": (lambda mu: mu[..., 0], r"returns shape \(\d, 4, 4\)"),
-    "diagonal": (lambda mu: np.log(mu[..., 0]).sum(axis=2), "NaN or infinity from the entries with j = k"),
+    "diagonal": (lambda mu: np.log(mu[..., 0]).sum(axis=2), "NaN or infinity; .* j = k are zero"),
     "domain": (
         lambda mu: np.log(0.6 - mu[:, 0, 1, 0]),
-        r"NaN or infinity from probabilities such as mu\[0, 1\] = \[",
+        "NaN or infinity",
     ),
     "mixes": (lambda mu: mu[:, 0, 1, 0] - mu[:, 0, 1, 0].mean(), "with other contexts"),
     "random": (draws_numbers(), "another value when it is called again"),
@@ -191,7 +191,7 @@ def test_a_trial_stays_inside_the_simplex_and_takes_an_entropy(weights):
     examine(custom(entropy, weights=weights), 4)
     assert min(low for low, _ in seen) > 0
     assert max(error for _, error in seen) < 1e-9
-    with pytest.raises(OptionError, match=r"-2\.e-05.*leave it out"), np.errstate(invalid="ignore"):
+    with pytest.raises(OptionError, match=r"leave it out"), np.errstate(invalid="ignore"):
         examine(custom(entropy, weights=weights, interior=False), 4)
 
 
@@ -232,7 +232,7 @@ FALSE = {
     "linear": ((curved, None, True), "said to be linear, .*leave out linear=True"),
     "derivative": ((shares, None, False, misses_one), r"derivative of functional .*output 4.*leave it out"),
     "jump": ((lambda mu: (shares(mu) > 0.5) * 1.0,), "a jump"),
-    "nan": ((lambda mu: shares(mu) * np.nan,), "NaN or infinity from probabilities"),
+    "nan": ((lambda mu: shares(mu) * np.nan,), "NaN or infinity"),
     "shape": ((lambda mu: shares(mu)[:2],), r"returns shape \(2, 4\) for 4 contexts"),
     "mixed": ((lambda mu: shares(mu) - shares(mu).mean(axis=0),), "with other contexts"),
     "fails": ((lambda mu: mu[:, 9],), "fails: IndexError"),

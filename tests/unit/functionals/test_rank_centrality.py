@@ -128,7 +128,7 @@ def test_the_centre_of_a_star_always_scores_the_same(weights, draw_mu):
 def test_the_gauge_and_its_reason():
     assert RankCentrality(HALF).gauge(3).reason == "scores sum to 1, so one score follows from the others"
     path = RankCentrality(HALF, Graph.of([(0, 1), (1, 2), (2, 3)], 4)).gauge(4).reason
-    assert "two groups with no pair inside a group" in path
+    assert "the same sum in both of two groups" in path
     assert "always scores" not in path
 
 

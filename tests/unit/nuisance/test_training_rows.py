@@ -8,12 +8,13 @@ import pytest
 from dmlrank.nuisance import training_rows
 from dmlrank.nuisance.training_rows import log_loss, ordered_cells, outcome_rows, stack_rows
 
+from ...support import two_of
+
 
 @pytest.fixture
 def votes():
     rng = np.random.default_rng(0)
-    first = rng.integers(4, size=300)
-    second = (first + rng.integers(1, 4, size=300)) % 4
+    first, second = two_of(rng, 4, 300)
     return np.column_stack([rng.integers(60, size=300), first, second, rng.integers(3, size=300)])
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+from dmlrank.planning import allocation, problem
 
 from ...support import without_order
 
@@ -45,17 +46,8 @@ def test_no_plan_is_better(name, criterion, contrasted, one_pair, ordered, draw_
     rows = rng.normal(size=(2, n_items)) if contrasted else None
     budget = (0.7 * n * cost.mean()) if one_pair else 0.4 * cost.sum()
     floor = 0.02
-    plan = dr.design(
-        mu,
-        FUNCTIONALS[name],
-        budget=budget,
-        criterion=criterion,
-        contrasts=rows,
-        costs=given,
-        min_propensity=floor,
-        one_pair=one_pair,
-        position_bias=ordered,
-    )
+    options = {"budget": budget, "criterion": criterion, "contrasts": rows, "costs": given, "min_propensity": floor}
+    plan = dr.design(mu, FUNCTIONALS[name], one_pair=one_pair, position_bias=ordered, **options)
     taken = plan.propensity[:, [j for j, _ in places], [k for _, k in places]]
     covariance = np.cov(functional.value(mu).T, bias=True) + (parts / taken[:, :, None, None]).sum(axis=(0, 1)) / n
     np.testing.assert_allclose(plan.std_errors, np.sqrt(np.diag(covariance) / n), rtol=1e-9)
@@ -76,3 +68,26 @@ def test_no_plan_is_better(name, criterion, contrasted, one_pair, ordered, draw_
     assert taken.max() <= 1
     if one_pair:
         assert taken.sum(axis=1).max() <= 1 + 1e-10
+
+
+def test_a_slow_search_ends_near_the_smallest_criterion(monkeypatch):
+    battles = dr.datasets.simulate_arena(n=4000, rng=0)
+    fit = dr.dml_rank(
+        "winner ~ length | model_a + model_b", battles, functional="rank_centrality", context="question_id", rng=0
+    )
+    monkeypatch.setattr(problem, "SAMPLE_SIZE", 330)
+    steps, allocate = [], allocation.allocate
+    monkeypatch.setattr(allocation, "allocate", lambda *args, **options: steps.append(1) or allocate(*args, **options))
+    exact = fit.design(1000)
+    n_exact = len(steps)
+    monkeypatch.setattr(problem.VoteProblem, "cell_type", property(lambda _: np.float32))
+    near = fit.design(1000)
+    assert len(steps) < 2 * n_exact
+    of_plan, goal = near.problem, near.goal
+    rates = of_plan.cell_rates(goal.metric(near.labelling, of_plan.between))
+    least = of_plan.least(near.limits)
+    # The search ends at a bound on the violation, which takes no pass over the probabilities.
+    residual = allocation.kkt_residual(of_plan, rates, least, (near.propensities, near.multiplier, None))
+    assert 1e-5 < residual < near.kkt_residual <= 0.03
+    values = [np.trace(goal.sigma(plan.labelling, of_plan.between)) for plan in (near, exact)]
+    assert values[0] == pytest.approx(values[1], rel=2e-4)

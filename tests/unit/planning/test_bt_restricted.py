@@ -9,7 +9,7 @@ import dmlrank as dr
 from dmlrank.exceptions import OptionError
 from dmlrank.functionals import CategoryWeights, Custom
 from dmlrank.options import in_objects
-from dmlrank.planning import search
+from dmlrank.planning import allocation
 from dmlrank.planning.precision import solve
 
 from ...support import true_first_stages, without_order
@@ -73,17 +73,8 @@ def test_no_general_solver_does_better(criterion, one_pair, ordered, contrasted,
     cost = rng.uniform(0.5, 2, size=n)
     budget = (0.6 if one_pair else 0.4 * len(places)) * cost.sum()
     rows = rng.normal(size=(2, K)) if contrasted else None
-    plan = dr.design(
-        mu,
-        estimator="bt_restricted",
-        budget=budget,
-        criterion=criterion,
-        contrasts=rows,
-        costs=cost,
-        min_propensity=0.02,
-        one_pair=one_pair,
-        position_bias=ordered,
-    )
+    options = {"budget": budget, "criterion": criterion, "contrasts": rows, "costs": cost, "min_propensity": 0.02}
+    plan = dr.design(mu, estimator="bt_restricted", one_pair=one_pair, position_bias=ordered, **options)
     target = plan.goal.rows
 
     def value(pi):
@@ -118,16 +109,15 @@ def test_it_beats_the_plan_for_the_projection_and_predicts_its_errors():
     assert own.objective < own.uniform_objective
     assert (own.std_errors < other.std_errors).all()
     taken = other.propensity[:, [j for j, _ in places], [k for _, k in places]]
-    assert (
-        own.problem.labelling_covariance(taken).trace() > own.problem.labelling_covariance(own.propensities[:]).trace()
-    )
+    trace_of_other, trace = (own.problem.labelling_covariance(p).trace() for p in (taken, own.propensities[:]))
+    assert trace_of_other > trace
 
 
 def test_a_limit_on_steps_ends_the_search_before_it_is_certified(monkeypatch):
     sim = dr.datasets.Bt(n_items=3, n_features=2)
     plan = dr.design(sim.mu(sim.features(40, rng=1)), "bt", estimator="bt_restricted", budget=60)
     assert plan.kkt_residual < 1e-5
-    monkeypatch.setattr(search, "MAX_INTERDEPENDENT_STEPS", 3)
+    monkeypatch.setattr(allocation, "MAX_INTERDEPENDENT_STEPS", 3)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         early = solve(dr.planning.Plan, plan.problem, plan.goal, plan.limits)
     assert plan.goal.objective(early.sigma) > plan.objective

@@ -11,6 +11,8 @@ from dmlrank.options import in_objects
 from dmlrank.planning.criteria import Goal
 from dmlrank.planning.precision import covariance_of
 
+from ...support import two_of, votes_of
+
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 
 
@@ -45,19 +47,10 @@ def test_the_metric_is_the_derivative_of_the_objective(kind):
 def votes(n, raters, rng):
     """Votes on three models; raters have tastes of their own."""
     taste, rater = rng.normal(0, 0.8, (len(raters), 3)), rng.integers(len(raters), size=n)
-    first = rng.integers(3, size=n)
-    second = (first + rng.integers(1, 3, size=n)) % 3
+    first, second = two_of(rng, 3, n)
     gap = (np.array([0.3, 0.0, -0.3]) + taste[rater])[np.arange(n)[:, None], np.stack([first, second], axis=1)]
     won = rng.random(n) < expit(gap[:, 0] - gap[:, 1])
-    names = np.array(["a", "b", "c"])
-    return pd.DataFrame(
-        {
-            "model_a": names[first],
-            "model_b": names[second],
-            "winner": np.where(won, "model_a", "model_b"),
-            "rater": np.array(raters)[rater],
-        }
-    )
+    return votes_of(["a", "b", "c"], first, second, won, rater=np.array(raters)[rater])
 
 
 def test_refits_have_the_standard_errors_that_a_plan_predicts():

@@ -9,7 +9,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataError, OptionError
 
-from ...support import chunks_of, simulated_votes, without_order
+from ...support import chunks_of, simulated_votes, two_of, without_order
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -85,8 +85,7 @@ def test_repeated_offers_need_the_probability_of_a_label_not_the_expected_number
 def arena(n, seed):
     """Votes on six models; the two best never met."""
     rng, names = np.random.default_rng(seed), np.array([f"m{j}" for j in range(6)])
-    first = rng.integers(6, size=n)
-    second = (first + rng.integers(1, 6, size=n)) % 6
+    first, second = two_of(rng, 6, n)
     met = np.minimum(first, second) + np.maximum(first, second) > 1
     rows = pd.DataFrame({"model_a": names[first[met]], "model_b": names[second[met]]})
     return voted(rows, rng).assign(prompt=[f"o{i}" for i in range(met.sum())])
@@ -149,7 +148,7 @@ def test_a_plan_for_all_scores_that_separates_nothing_says_so_and_names_the_call
 
 @pytest.fixture(scope="module")
 def fitted(rank):
-    battles = dr.datasets.simulate_ties(400, coefficients=5, rng=0)
+    battles = dr.datasets.Ties(5).sample(400, rng=0)
     return battles, rank(battles, FORMULA, context="question_id", functional="bt", tune=None, propensity="propensity")
 
 
@@ -204,7 +203,7 @@ def test_a_plan_for_one_kind_of_order_serves_a_fit_of_the_other(rank, label):
 
 
 def test_weights_and_fixed_prompts_of_the_fit_are_the_plans(rank):
-    battles = dr.datasets.simulate_ties(200, rng=0)
+    battles = dr.datasets.Ties().sample(200, rng=0)
     options = {"context": "question_id", "propensity": "propensity", "tune": None}
     weighted = battles.assign(w=np.where(battles["question_id"] < 100, 2.0, 1.0))
     fit = rank(weighted, FORMULA, weights="w", prompts="fixed", **options)
@@ -216,14 +215,14 @@ def test_weights_and_fixed_prompts_of_the_fit_are_the_plans(rank):
 
 
 def test_maximum_likelihood_has_no_probabilities_to_plan_with():
-    data = dr.datasets.simulate_ties(200, rng=0)
+    data = dr.datasets.Ties().sample(200, rng=0)
     fit = dr.dml_rank("winner ~ 1 | model_a + model_b", data, context="question_id", estimator="bt_mle")
     with pytest.raises(OptionError, match="estimator='debiased'"):
         fit.design(100)
 
 
 def test_several_columns_of_a_context_come_back(rank):
-    battles = dr.datasets.simulate_ties(200, rng=0)
+    battles = dr.datasets.Ties().sample(200, rng=0)
     battles = battles.assign(turn=battles["question_id"] % 2, question=battles["question_id"] // 2)
     fit = rank(battles, FORMULA, context=["question", "turn"], tune=None, propensity="propensity")
     rows = fit.design(100).sample(0)

@@ -21,12 +21,13 @@ import dmlrank as dr
 from dmlrank._utils.tasks_and_threads import collected_warnings, computing, computing_with
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
-from dmlrank.planning import problem, search
+from dmlrank.planning import allocation, problem
 from dmlrank.planning.allocation import allocate, kkt_residual
-from dmlrank.planning.criteria import Goal, Limits
+from dmlrank.planning.criteria import Goal
 from dmlrank.planning.precision import solve
+from dmlrank.planning.problem import Limits
 
-from ...support import without_order
+from ...support import FORMULA, needs, two_of, without_order
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 
@@ -79,7 +80,7 @@ def test_a_wrong_plan_fails_the_optimality_conditions(mu):
 
 def test_a_plan_that_is_not_certified_says_so(mu, monkeypatch):
     plan = dr.design(mu, "bt", budget=60, criterion="D")
-    monkeypatch.setattr(search, "MAX_STEPS", 1)
+    monkeypatch.setattr(allocation, "MAX_STEPS", 1)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         solution = solve(dr.planning.Plan, plan.problem, plan.goal, plan.limits)
     assert solution.kkt_residual > 1e-4
@@ -171,6 +172,10 @@ def test_fixed_prompts_leave_out_what_prompts_differ_by(mu):
 # --- drawing -------------------------------------------------------------------------------------------------------
 
 
+def places_of(rows):
+    return rows["context"].to_numpy(), *(rows[c].str[-1].astype(int).to_numpy() for c in ("model_a", "model_b"))
+
+
 @pytest.mark.parametrize("one_pair", [False, True])
 @pytest.mark.parametrize("ordered", [False, True])
 def test_pairs_are_drawn_with_their_propensities(mu, flat, one_pair, ordered):
@@ -179,7 +184,7 @@ def test_pairs_are_drawn_with_their_propensities(mu, flat, one_pair, ordered):
     plan = dr.design(table, "bt", budget=0.8 * n, one_pair=one_pair, position_bias=ordered)
     rows = plan.sample(np.random.default_rng(8))
     drawn = rows[rows["propensity"].notna()]
-    at = drawn["context"].to_numpy(), *(drawn[c].str[-1].astype(int).to_numpy() for c in ("model_a", "model_b"))
+    at = places_of(drawn)
     np.testing.assert_array_equal(drawn["propensity"], plan.propensity[at])
     counts = np.zeros(table.shape[:3])
     np.add.at(counts, at, 1)
@@ -231,7 +236,7 @@ def test_samples_cost_the_budget_and_keep_every_propensity(mu, one_pair, costly)
     share, spent, residual, weighted = np.zeros((60, 4, 4)), [], rng.normal(0.3, 1, size=(60, 4, 4)), []
     for _ in range(n_draws):
         drawn = plan.sample(rng).dropna(subset=["propensity"])
-        at = drawn["context"].to_numpy(), *(drawn[c].str[-1].astype(int).to_numpy() for c in ("model_a", "model_b"))
+        at = places_of(drawn)
         np.add.at(share, at, 1 / n_draws)
         spent.append(cost[at[0]].sum())
         weighted.append((residual[at] / drawn["propensity"]).sum())
@@ -543,8 +548,7 @@ def test_the_summary_holds_the_numbers(mu):
     assert "<table" in shown.as_html()
     many = dr.datasets.Ties(coefficients=5, n_items=7)
     plan_of_seven = dr.design(many.mu(many.features(20, rng=0)), "borda", budget=60, models=list("abcdefg"))
-    of_pairs = [float(row[-1]) for row in plan_of_seven.summary().rows if "vs." in row[0]]
-    assert len(of_pairs) == 10
+    assert sum("vs." in row[0] for row in plan_of_seven.summary().rows) == 10
     labels = plan_of_seven.propensity.sum(axis=0)
     rest = np.sort((labels + labels.T)[np.triu_indices(7, 1)])[:11].sum()
     assert f"of the plan have {rest:.1f} labels" in " ".join(str(plan_of_seven).split())
@@ -558,36 +562,27 @@ def test_the_summary_holds_the_numbers(mu):
 def test_the_summary_has_the_labels_of_the_pairs_with_most_of_them(flat, ordered):
     plan = dr.design(flat, "bt", budget=90, top=2, models=list("abcd"), position_bias=ordered)
     labels = plan.propensity.sum(axis=0)
-    pairs = {
-        f"{j} vs. {k}": labels[x, y] + ordered * labels[y, x]
-        for x, j in enumerate("abcd")
-        for y, k in enumerate("abcd")
-    }
+    both = labels + ordered * labels.T
+    pairs = {f"{j} vs. {k}": both[x, y] for x, j in enumerate("abcd") for y, k in enumerate("abcd")}
     shown = [row for row in plan.summary().rows if "vs." in row[0]]
     assert len(shown) == 6
     assert [float(row[-1]) for row in shown] == sorted((float(row[-1]) for row in shown), reverse=True)
     for name, *_, number in shown:
         first, second = name.split(" vs. ")
         assert float(number) == pytest.approx(pairs[name], abs=0.06)
-        assert (
-            plan.predicted()["score"].get(f"{first} - {second}", 1) > 0
-        )  # the model with the higher score comes first
+        # The model with the higher score comes first.
+        assert plan.predicted()["score"].get(f"{first} - {second}", 1) > 0
     text = " ".join(plan.summary().as_text().split())
     assert "'vs.' are all pairs" in text
     assert ("both display orders together" in text) == ordered
 
 
+@needs("matplotlib")
 @pytest.mark.parametrize("ordered", [False, True])
 def test_the_heat_map_shows_expected_labels(flat, ordered):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     plan = dr.design(flat, "bt", budget=90, position_bias=ordered)
-    axes = plan.plot()
-    shown = np.ma.filled(axes.images[0].get_array(), np.nan)
+    shown = np.ma.filled(plan.plot().images[0].get_array(), np.nan)
     np.testing.assert_allclose(np.nan_to_num(shown), plan.propensity.sum(axis=0), rtol=1e-12)
-    plt.close(axes.get_figure())
 
 
 # --- who the best are, and whether the budget is enough ---------------------------------------------------------------
@@ -613,7 +608,7 @@ def test_top_has_the_differences_that_decide_who_the_best_are(mu):
 
 def test_a_plan_from_a_fit_decides_who_the_best_are():
     battles = dr.datasets.simulate_arena(n=600, rng=0)
-    res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", functional="bt", rng=0)
+    res = dr.dml_rank(FORMULA, battles, context="question_id", functional="bt", rng=0)
     plan = res.design(500, top=3)
     open_models = [name for name in res.best_set(3) if name not in set(res.params.nlargest(3).index)]
     labels = plan.goal.targets[1]
@@ -626,7 +621,7 @@ def test_a_plan_from_a_fit_decides_who_the_best_are():
 
 def test_top_one_decides_first_place_by_the_test_of_first_place(mu):
     battles = dr.datasets.simulate_arena(n=2400, rng=3)
-    res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
+    res = dr.dml_rank(FORMULA, battles, functional="bt", rng=0)
     plan = res.design(500, top=1)
     leader, rival = res.params.nlargest(2).index
     assert plan.goal.targets[1] == (f"{leader} - {rival}",)
@@ -639,10 +634,9 @@ def test_top_one_decides_first_place_by_the_test_of_first_place(mu):
     # Planned labels are worth more than further votes on the pairs of both models, but the test is the same.
     assert 0.5 * of_summary < wanted < of_summary
     assert plan.power(leader, rival, method="none") < 0.8
+    above = np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0]], dtype=bool)
     with pytest.raises(OptionError, match="first, and this is decided: b is above"):
-        Goal(top=1, above=np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0]], dtype=bool)).contrasts_of(
-            list("abc"), np.array([0.1, 0.9, 0.5])
-        )
+        Goal(top=1, above=above).contrasts_of(list("abc"), np.array([0.1, 0.9, 0.5]))
     alone = dr.design(mu, "bt", budget=90, top=1)
     assert len(alone.goal.targets[0]) == 3
     assert "differences of model_" in " ".join(str(alone).split())
@@ -652,9 +646,8 @@ def test_top_one_decides_first_place_by_the_test_of_first_place(mu):
 
 def test_a_plan_from_a_fit_says_why_its_predictions_may_not_hold():
     battles = dr.datasets.simulate_arena(n=400, rng=0).assign(prompt=lambda d: np.arange(len(d)) % 12)
-    formula, options = "winner ~ 1 | model_a + model_b", {"functional": "bt", "rng": 0, "min_labels": 1}
     with pytest.warns(dr.DmlrankWarning):
-        few = dr.dml_rank(formula, battles, **in_objects({"context": "prompt", "edge_weights": "counts", **options}))
+        few = dr.dml_rank(FORMULA, battles, **in_objects(BY_COUNTS))
     text = " ".join(str(few.design(200)).split())
     first = text.split("[1]")[1].split("[2]")[0]
     assert f"intervals may not hold for these data ({len(few.diagnostics.doubts)} warning" in first
@@ -662,9 +655,8 @@ def test_a_plan_from_a_fit_says_why_its_predictions_may_not_hold():
     with pytest.warns(dr.DmlrankWarning):
         by_share = few.update(functional="borda")
     assert "Weights of pairs are held at the present counts" in " ".join(str(by_share.design(200)).split())
-    sure = dr.dml_rank(
-        "winner ~ length | model_a + model_b", dr.datasets.simulate_arena(n=2400, rng=0), **in_objects(options)
-    )
+    battles, options = dr.datasets.simulate_arena(n=2400, rng=0), {"functional": "bt", "rng": 0, "min_labels": 1}
+    sure = dr.dml_rank("winner ~ length | model_a + model_b", battles, **in_objects(options))
     prompts = pd.DataFrame({"length": np.linspace(-1, 1, 50)})
     text = " ".join(str(sure.design(200, newdata=prompts)).split())
     assert "have votes already" not in text
@@ -674,23 +666,24 @@ def test_a_plan_from_a_fit_says_why_its_predictions_may_not_hold():
     assert ("may not hold for these data" in text) == bool(sure.diagnostics.doubts)
 
 
+BY_COUNTS = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "min_labels": 1, "rng": 0}
+
+
+def voted(rng, skill, first, second, prompt):
+    """Votes on pairs of models from their skills."""
+    names = np.array([f"m{j:02d}" for j in range(len(skill))])
+    wins = rng.random(len(first)) < expit(skill[first] - skill[second])
+    columns = {"prompt": prompt, "model_a": names[first], "model_b": names[second]}
+    return pd.DataFrame(columns | {"winner": np.where(wins, "model_a", "model_b")})
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 def test_weights_by_counts_follow_the_labels_of_the_plan(ordered):
     """Labels for one difference are bought on its own pair, and a fit of all labels is as precise as predicted."""
-    rng, names = np.random.default_rng(3), np.array([f"m{j:02d}" for j in range(12)])
-    skill = np.linspace(0.6, -0.6, 12)
-
-    def voted(first, second, prompt):
-        wins = rng.random(len(first)) < expit(skill[first] - skill[second])
-        columns = {"prompt": prompt, "model_a": names[first], "model_b": names[second]}
-        return pd.DataFrame(columns | {"winner": np.where(wins, "model_a", "model_b")})
-
-    first = rng.integers(12, size=3000)
-    second = (first + rng.integers(1, 12, size=3000)) % 12
-    votes = voted(first, second, [f"old-{i}" for i in range(3000)])
-    options = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "min_labels": 1, "rng": 0}
-    formula = "winner ~ 1 | model_a + model_b"
-    res = dr.dml_rank(formula, votes, **in_objects({"position_bias": ordered, **options}))
+    rng, skill = np.random.default_rng(3), np.linspace(0.6, -0.6, 12)
+    votes = voted(rng, skill, *two_of(rng, 12, 3000), [f"old-{i}" for i in range(3000)])
+    options = in_objects({"position_bias": ordered, **BY_COUNTS})
+    res = dr.dml_rank(FORMULA, votes, **options)
     pair = tuple(res.params.nlargest(2).index)
     plan = res.design(1500, contrasts=[pair])
     # The uniform plan beside it has weights of its own, those of half as many labels again.
@@ -698,13 +691,9 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered):
     assert uniform == pytest.approx(present / np.sqrt(1.5), rel=0.1)
     rows = plan.sample(0).dropna(subset="propensity")
     assert (rows["model_a"].isin(pair) & rows["model_b"].isin(pair)).mean() > 0.5
-    places = [np.array([np.flatnonzero(names == name)[0] for name in rows[side]]) for side in ("model_a", "model_b")]
-    new = voted(*places, [f"new-{i}" for i in range(len(rows))])
-    realised = (
-        dr.dml_rank(formula, pd.concat([votes, new]), **in_objects({"position_bias": ordered, **options}))
-        .t_test(pair)
-        .sd.item()
-    )
+    places = [rows[side].str[1:].astype(int).to_numpy() for side in ("model_a", "model_b")]
+    new = voted(rng, skill, *places, [f"new-{i}" for i in range(len(rows))])
+    realised = dr.dml_rank(FORMULA, pd.concat([votes, new]), **options).t_test(pair).sd.item()
     assert plan.predicted(pair)["std_error"].item() == pytest.approx(realised, rel=0.05)
     # No other plan of this cost is better, such as one for the pair alone; a few labels are on their pair, too.
     few = res.design(60, contrasts=[pair])
@@ -731,16 +720,10 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered):
 
 def unequal_arena(seed, n=300):
     """Return votes on five models of very unequal skill and numbers of votes."""
-    rng, names = np.random.default_rng(seed), np.array([f"m{j}" for j in range(5)])
+    rng = np.random.default_rng(seed)
     skill = 2 * rng.normal(size=5)
     first = rng.choice(5, size=n, p=rng.dirichlet(np.full(5, 1.5)))
-    second = (first + rng.integers(1, 5, size=n)) % 5
-    wins = rng.random(n) < expit(skill[first] - skill[second])
-    columns = {"prompt": np.arange(n), "model_a": names[first], "model_b": names[second]}
-    return pd.DataFrame(columns | {"winner": np.where(wins, "model_a", "model_b")})
-
-
-BY_COUNTS = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "min_labels": 1, "rng": 0}
+    return voted(rng, skill, first, (first + rng.integers(1, 5, size=n)) % 5, np.arange(n))
 
 
 @pytest.mark.parametrize(("ordered", "criterion"), [(False, "A"), (True, "A"), (False, "D")])
@@ -750,9 +733,7 @@ def test_no_other_labels_are_better_where_weights_follow_counts(ordered, criteri
     """A general optimiser over the labels of each pair, by which pairs are weighted, finds no better plan."""
     votes, budget = unequal_arena(seed), 150
     with collected_warnings():
-        res = dr.dml_rank(
-            "winner ~ 1 | model_a + model_b", votes, **in_objects({"position_bias": ordered, **BY_COUNTS})
-        )
+        res = dr.dml_rank(FORMULA, votes, **in_objects({"position_bias": ordered, **BY_COUNTS}))
     best, second, third = res.params.nlargest(3).index
     prompts = {"newdata": pd.DataFrame({"prompt": np.arange(250)})} if new else {}
     options = {"criterion": criterion, "one_pair": not ordered, "contrasts": [(best, second), (best, third)]}
@@ -794,20 +775,14 @@ def test_no_other_labels_are_better_where_weights_follow_counts(ordered, criteri
 
 def test_weights_by_counts_are_held_where_a_pair_has_a_label_for_every_prompt():
     """With five prompts and up to 60 labels of a pair, no propensity says what further labels add."""
-    rng, n = np.random.default_rng(5), 900
-    names, skill = np.array(["a", "b", "c", "d"]), np.array([0.4, 0.2, -0.2, -0.4])
-    first = rng.integers(4, size=n)
-    second = (first + rng.integers(1, 4, size=n)) % 4
-    wins = rng.random(n) < expit(skill[first] - skill[second])
-    votes = pd.DataFrame({"prompt": rng.integers(5, size=n), "model_a": names[first], "model_b": names[second]})
-    votes["winner"] = np.where(wins, "model_a", "model_b")
-    options = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "position_bias": False, "rng": 0}
+    rng, pair = np.random.default_rng(5), ("m00", "m01")
+    votes = voted(rng, np.array([0.4, 0.2, -0.2, -0.4]), *two_of(rng, 4, 900), rng.integers(5, size=900))
     with pytest.warns(dr.DmlrankWarning):
-        res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, **in_objects(options))
-    plan = res.design(12, contrasts=[("a", "b")])
+        res = dr.dml_rank(FORMULA, votes, **in_objects({"position_bias": False, **BY_COUNTS}))
+    plan = res.design(12, contrasts=[pair])
     assert plan.propensity.min() >= 0
     assert plan.propensity.max() <= 1
-    precision = plan.predicted(("a", "b"))
+    precision = plan.predicted(pair)
     assert (precision["std_error"] <= precision["uniform_std_error"] * (1 + 1e-9)).all()
     text = " ".join(str(plan).split())
     assert "Weights of pairs are held at the present counts" in text

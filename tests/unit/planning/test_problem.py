@@ -20,7 +20,7 @@ from ...support import chunks_of
 
 @pytest.fixture(scope="module")
 def fitted(rank):
-    battles = dr.datasets.simulate_ties(300, rng=0)
+    battles = dr.datasets.Ties().sample(300, rng=0)
     battles = battles.assign(g=np.where(battles["question_id"] % 3 == 0, "a", "b"))
     formula, options = "winner ~ C(g) | model_a + model_b", {"tune": None, "propensity": "propensity"}
     return battles, rank(battles, formula, context="question_id", functional="bt", **options)
@@ -29,7 +29,7 @@ def fitted(rank):
 @pytest.fixture(scope="module")
 def varied(rank):
     """A fit with different features in every prompt."""
-    battles = dr.datasets.simulate_ties(300, rng=1)
+    battles = dr.datasets.Ties().sample(300, rng=1)
     formula = "winner ~ x0 + x1 | model_a + model_b"
     return rank(battles, formula, context="question_id", functional="bt", tune=None, propensity="propensity")
 

@@ -25,6 +25,8 @@ from dmlrank.exceptions import (
 from dmlrank.planning.plan import Plan
 from dmlrank.planning.score_plan import ScoreProblem
 
+from ...support import drawn_scores
+
 MODELS = np.array(["a", "b", "c", "d"])
 N = 240
 
@@ -39,13 +41,16 @@ def fitted() -> tuple[np.ndarray, np.ndarray, dr.RankResults]:
     is_drawn = rng.random((N, 1)) < propensity
     table = table_of(scores, is_drawn)
     first = pd.DataFrame(propensity, columns=MODELS)
-    return scores, is_drawn, dr.dml_rank("score ~ 1 | model", table, context="prompt", propensity=first, rng=0)
+    return scores, is_drawn, fit(table, propensity=first)
 
 
-def table_of(scores: np.ndarray, is_drawn: np.ndarray) -> pd.DataFrame:
-    """Return the drawn scores as a long table."""
-    prompt, model = np.nonzero(is_drawn)
-    return pd.DataFrame({"prompt": prompt, "model": MODELS[model], "score": scores[is_drawn]})
+def fit(table: pd.DataFrame, **options: object) -> dr.RankResults:
+    return dr.dml_rank("score ~ 1 | model", table, **({"context": "prompt", "rng": 0} | options))
+
+
+def table_of(scores: np.ndarray, is_drawn: np.ndarray | None = None) -> pd.DataFrame:
+    """Return the drawn scores, or all, as a long table."""
+    return drawn_scores(scores, np.ones(scores.shape, dtype=bool) if is_drawn is None else is_drawn, MODELS)
 
 
 def problem_of(plan: Plan) -> ScoreProblem:
@@ -103,7 +108,7 @@ def test_compared_models_get_the_largest_propensity_so_far_at_least() -> None:
     rng, before = np.random.default_rng(4), np.tile([1.0, 0.2, 0.4, 0.3], (N, 1))
     is_drawn = rng.random((N, 1)) < before
     table, known = table_of(fitted()[0], is_drawn), pd.DataFrame(before, columns=MODELS)
-    res = dr.dml_rank("score ~ 1 | model", table, context="prompt", propensity=known, rng=0)
+    res = fit(table, propensity=known)
     plan = res.design(150, contrasts=["b - c"], costs=[1.0, 3.0, 1.0, 1.0], min_propensity=0.01)
     assert (plan.propensity[:, 1:3] >= 0.4 - 1e-9).all()
     # A prompt on which c was run and b was not has its number between their propensities: b is run there for certain.
@@ -133,12 +138,12 @@ def test_several_runs_of_the_fit_do_not_make_planned_runs_more_precise() -> None
         prompt, model, run = (place.ravel() for place in np.indices(solved.shape))
         table = pd.DataFrame({"prompt": prompt, "model": np.array(names)[model], "run": run, "score": solved.ravel()})
         earlier = table[table["model"] != "m4"]
-        res = dr.dml_rank("score ~ 1 | model", earlier, context="prompt", run="run", rng=0)
+        res = fit(earlier, run="run")
         plan = res.design(150, candidate="m4")
         new = plan.sample(rng)[["prompt", "model"]].assign(run=0)
         new["score"] = solved[new["prompt"], 4, 0]
         both = pd.concat([earlier, new])
-        after = dr.dml_rank("score ~ 1 | model", both, context="prompt", run="run", propensity=plan, rng=0)
+        after = fit(both, run="run", propensity=plan)
         test = after.t_test("m4 - m5")
         errors.append(float(test.effect[0]) - float((chance[:, 4] - chance[:, 5]).mean()))
         predicted.append(float(plan.predicted()["std_error"].iloc[0]))
@@ -154,7 +159,7 @@ def test_a_plan_adds_single_runs_to_several_runs() -> None:
     noisy = pd.concat([once.assign(run=run) for run in range(4)], ignore_index=True)
     noisy["score"] += rng.normal(size=len(noisy))
     first = pd.DataFrame(np.tile([1.0, 0.2, 0.2, 0.2], (N, 1)), columns=MODELS)
-    res = dr.dml_rank("score ~ 1 | model", noisy, context="prompt", run="run", propensity=first, rng=0)
+    res = fit(noisy, run="run", propensity=first)
     plan, problem = res.design(150, contrasts=["b - c"]), problem_of(res.design(150, contrasts=["b - c"]))
     before = res.design(1e-6, contrasts=["b - c"], min_propensity=1e-9)
     assert before.std_errors.to_numpy() == pytest.approx(res.bse.to_numpy(), rel=0.06)
@@ -163,7 +168,7 @@ def test_a_plan_adds_single_runs_to_several_runs() -> None:
     new = plan.sample(rng)[["prompt", "model"]].assign(run=0)
     new["score"] = scores[new["prompt"], np.searchsorted(MODELS, new["model"])] + rng.normal(size=len(new))
     both = pd.concat([noisy, new])
-    after = dr.dml_rank("score ~ 1 | model", both, context="prompt", run="run", propensity=plan, rng=0)
+    after = fit(both, run="run", propensity=plan)
     assert after.t_test("b - c").sd[0] == pytest.approx(plan.predicted("b - c")["std_error"].iloc[0], rel=0.15)
 
 
@@ -171,7 +176,7 @@ def test_a_second_run_of_a_cell_pays_only_where_every_prompt_is_run() -> None:
     rng = np.random.default_rng(4)
     names, task = np.tile(["a", "b"], 60), np.repeat(np.arange(60), 2)
     table = pd.DataFrame({"prompt": task, "model": names, "score": rng.normal(size=120)})
-    res = dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0)
+    res = fit(table)
     for budget, text in ((45, "run once on a prompt"), (100, "cost 60 together. Use"), (200, "planned cell 3 times")):
         assert text in " ".join(str(res.design(budget, candidate="c").summary()).split())
     with pytest.raises(OptionError, match="further runs of all cells"):
@@ -182,30 +187,26 @@ def test_costs_are_taken_from_a_column() -> None:
     rng = np.random.default_rng(5)
     table = pd.DataFrame({"prompt": np.repeat(np.arange(60), 4), "model": np.tile(["a", "b"], 120)})
     table = table.assign(run=np.tile([0, 0, 1, 1], 60), score=rng.normal(size=240), usd=rng.uniform(1, 3, 240))
-    res = dr.dml_rank("score ~ 1 | model", table, context="prompt", run="run", rng=0)
+    res = fit(table, run="run")
     by_cell = table.groupby(["prompt", "model"])["usd"].mean().unstack()
     costs = np.column_stack([by_cell, by_cell.mean(axis=1)])
     plan = res.design(50, costs="usd", candidate="c")
     np.testing.assert_allclose(plan.propensity, res.design(50, costs=costs, candidate="c").propensity, rtol=1e-12)
     # A model that costs twice as much as the mean of the others costs so where it was not run, too.
     b = table["model"] == "b"
-    dear = table.assign(
-        usd=table["usd"].mask(b, 3.0 * table["usd"].where(~b).groupby(table["prompt"]).transform("mean"))
-    )
+    of_others = table["usd"].where(~b).groupby(table["prompt"]).transform("mean")
+    dear = table.assign(usd=table["usd"].mask(b, 3.0 * of_others))
     gaps = dear.assign(usd=dear["usd"].mask(b & (table["prompt"] == 0)))
-    res = dr.dml_rank("score ~ 1 | model", gaps, context="prompt", run="run", rng=0)
+    res = fit(gaps, run="run")
     known = dear.groupby(["prompt", "model"])["usd"].mean().unstack()
     found = problem_of(res.design(50, costs="usd", from_scratch=True)).cost_of_run
     np.testing.assert_allclose(found[1:], known[1:], rtol=1e-12)
     assert 1 < found[0, 1] / found[0, 0] < 3
+    res = fit(table.assign(usd=table["usd"].mask(table["prompt"] == 3)), run="run")
     with pytest.raises(MissingDataError, match="'usd' has no value on 1 of 60 prompts"):
-        dr.dml_rank(
-            "score ~ 1 | model", table.assign(usd=table["usd"].mask(table["prompt"] == 3)), context="prompt", run="run"
-        ).design(50, costs="usd", from_scratch=True)
+        res.design(50, costs="usd", from_scratch=True)
     with pytest.raises(OptionError, match="positive"):
-        dr.dml_rank("score ~ 1 | model", table.assign(usd=0.0), context="prompt", run="run").design(
-            50, costs="usd", from_scratch=True
-        )
+        fit(table.assign(usd=0.0), run="run").design(50, costs="usd", from_scratch=True)
 
 
 def test_samples_of_runs_keep_every_propensity_and_cost_what_is_expected() -> None:
@@ -253,7 +254,7 @@ def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
     rows = plan.sample(rng=5)
     is_drawn = is_drawn.copy()
     is_drawn[rows["prompt"], np.searchsorted(MODELS, rows["model"])] = True
-    after = dr.dml_rank("score ~ 1 | model", table_of(scores, is_drawn), context="prompt", propensity=plan, rng=0)
+    after = fit(table_of(scores, is_drawn), propensity=plan)
     predicted = plan.predicted("b - c")["std_error"].iloc[0]
     assert after.t_test("b - c").sd[0] == pytest.approx(predicted, rel=0.2)
     assert predicted < plan.predicted("b - c")["uniform_std_error"].iloc[0]
@@ -273,7 +274,7 @@ def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
 
 def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
     scores, _, _ = fitted()
-    full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
+    full = fit(table_of(scores))
     plan = full.design(400, contrasts=["a - b", "c - d"], from_scratch=True)
     rows, other = plan.sample(rng=2), np.random.default_rng(12)
     signal = other.normal(size=(N, 1))
@@ -284,7 +285,7 @@ def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
     has_run = rows["model"].notna()
     assert has_run.sum() < len(rows)
     rows.loc[has_run, "score"] = fresh[rows["prompt"][has_run], np.searchsorted(MODELS, rows["model"][has_run])]
-    after = dr.dml_rank("score ~ 1 | model", rows, context="prompt", propensity=plan, rng=0)
+    after = fit(rows, propensity=plan)
     for contrast in ("a - b", "c - d"):
         predicted = plan.predicted(contrast)["std_error"].iloc[0]
         assert after.t_test(contrast).sd[0] == pytest.approx(predicted, rel=0.2)
@@ -297,12 +298,12 @@ def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
     known = pd.DataFrame(1.0, index=range(N), columns=list(MODELS))
     drawn = pd.DataFrame(plan.propensity, index=range(N, 2 * N), columns=list(MODELS))
     later = rows.drop(columns="propensity").assign(prompt=rows["prompt"] + N)
-    every = pd.concat([table_of(scores, np.ones((N, 4), dtype=bool)), later])
-    both = dr.dml_rank("score ~ 1 | model", every, context="prompt", propensity=pd.concat([known, drawn]), rng=0)
+    every = pd.concat([table_of(scores), later])
+    both = fit(every, propensity=pd.concat([known, drawn]))
     assert both.t_test(contrast).sd[0] == pytest.approx(float(together), rel=0.1)
     assert both.t_test(contrast).sd[0] < 0.9 * after.t_test(contrast).sd[0]
     with pytest.raises(NuisanceError, match="add a row without a model"):
-        dr.dml_rank("score ~ 1 | model", rows[has_run], context="prompt", propensity=plan, rng=0)
+        fit(rows[has_run], propensity=plan)
     # A small round has too few scores for one fit of all rows, which is less precise than the fit of the earlier ones.
     small = full.design(100, contrasts=["a - b"], from_scratch=True)
     said = (
@@ -319,13 +320,13 @@ def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
     every = pd.concat([every[: N * 4], rows.drop(columns="propensity").assign(prompt=rows["prompt"] + N)])
     few = pytest.warns(IntervalWarning, match="few prompts determine the standard error of 'c'")
     with few, pytest.warns(DmlrankWarning, match="of 'c', 'd' were drawn with very different propensities"):
-        both = dr.dml_rank("score ~ 1 | model", every, context="prompt", propensity=pd.concat([known, drawn]), rng=0)
+        both = fit(every, propensity=pd.concat([known, drawn]))
     assert both.t_test("a - b").sd[0] > full.t_test("a - b").sd[0]
 
 
 def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     scores, _, _ = fitted()
-    full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
+    full = fit(table_of(scores))
     plan = full.design(60, candidate="new", contrasts="new - b")
     assert plan.propensity[:, :4].min() == 1.0
     assert plan.names == ["a", "b", "c", "d", "new"]
@@ -335,10 +336,8 @@ def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     assert plan.propensity[is_solved, 4].max() < 0.7 * plan.propensity[~is_solved, 4].mean()
     assert "assumed to be zero is found" in " ".join(str(full.design(60, candidate="new")).split())
     lines = [line.split() for line in str(full.design(60, candidate="new")).splitlines()]
-    assert [line[:2] for line in lines if line and line[0] == "new" and "assumed" in line] == [
-        ["new", "assumed"],
-        ["new", "-"],
-    ]
+    found = [line[:2] for line in lines if line and line[0] == "new" and "assumed" in line]
+    assert found == [["new", "assumed"], ["new", "-"]]
     assert "new has not been run: its score is assumed to be that of a." in " ".join(map(" ".join, lines))
     richer = full.design(60, candidate="new").for_power("new", "a", difference=0.2, method="none")
     assert richer.power("new", "a", difference=0.2, method="none") == pytest.approx(0.8, abs=1e-3)
@@ -352,7 +351,7 @@ def test_few_runs_of_a_model_say_which_complete_models_it_is_like() -> None:
     table = pd.DataFrame({"prompt": np.repeat(np.arange(n), 8), "model": np.tile(list("abcdefgn"), n)})
     table["score"] = scores.ravel()
     is_new = table["model"] == "n"
-    full = dr.dml_rank("score ~ 1 | model", table[~is_new], context="prompt", rng=0)
+    full = fit(table[~is_new])
 
     def expected_variance(plan: Plan) -> float:
         variance = (p * (1 - p))[:, 7]
@@ -361,7 +360,7 @@ def test_few_runs_of_a_model_say_which_complete_models_it_is_like() -> None:
     best, first = full.design(250, candidate="n"), full.design(60, candidate="n")
     is_drawn = np.isin(np.arange(n), first.sample(rng=2)["prompt"])
     rows = table[~is_new | is_drawn[table["prompt"]]]
-    res = dr.dml_rank("score ~ 1 | model", rows, context="prompt", propensity=first, rng=0)
+    res = fit(rows, propensity=first)
     second = res.design(190, contrasts=["n - a"])
     # The candidate is weak: a plan that takes it for one of the best runs it on the wrong prompts.
     assert expected_variance(best) > 3
@@ -370,25 +369,24 @@ def test_few_runs_of_a_model_say_which_complete_models_it_is_like() -> None:
 
 def test_what_a_plan_for_scores_refuses() -> None:
     scores, is_drawn, res = fitted()
-    full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
-    with pytest.raises(OptionError, match=r"candidate=.*from_scratch=True"):
-        full.design(60)
-    with pytest.raises(OptionError, match="leave candidate= out"):
-        full.design(60, candidate="new", from_scratch=True)
-    with pytest.raises(OptionError, match="has scores already"):
-        full.design(60, candidate="a")
+    full = fit(table_of(scores))
+    refused: list[tuple[dr.RankResults, float, dict[str, object], str]] = [
+        (full, 60, {}, r"candidate=.*from_scratch=True"),
+        (full, 60, {"candidate": "new", "from_scratch": True}, "leave candidate= out"),
+        (full, 60, {"candidate": "a"}, "has scores already"),
+        (res, 60, {"one_pair": True}, "one_pair="),
+        (res, 3, {"min_propensity": 0.25}, "budget=3 is too small"),
+        (res, 60, {"newdata": pd.DataFrame({"prompt": [1]})}, "plan for scores"),
+    ]
+    for result, budget, options, words in refused:
+        with pytest.raises(OptionError, match=words):
+            result.design(budget, **options)
     with pytest.raises(OptionTypeError, match=r"a number per model \(4,\)"):
         res.design(60, costs=[1.0, 2.0])
-    with pytest.raises(OptionError, match="one_pair="):
-        res.design(60, one_pair=True)
-    with pytest.raises(OptionError, match="budget=3 is too small"):
-        res.design(3, min_propensity=0.25)
-    with pytest.raises(OptionError, match="plan for scores"):
-        res.design(60, newdata=pd.DataFrame({"prompt": [1]}))
     column = table_of(scores, is_drawn).assign(pi=0.2)
     column.loc[column["model"] == "a", "pi"] = 1.0
     with pytest.raises(OptionError, match="not known from a column"):
-        dr.dml_rank("score ~ 1 | model", column, context="prompt", propensity="pi", rng=0).design(60)
+        fit(column, propensity="pi").design(60)
     with pytest.raises(OptionError, match=r"plot\(\) is about labels"):
         res.design(60).plot()
 
@@ -396,7 +394,7 @@ def test_what_a_plan_for_scores_refuses() -> None:
 def test_a_table_of_earlier_models_plans_as_their_fit_does() -> None:
     scores = pd.DataFrame(fitted()[0], columns=MODELS).rename_axis("item")
     long = scores.stack().rename_axis(["item", "model"]).rename("score").reset_index()
-    res = dr.dml_rank("score ~ 1 | model", long, context="item", rng=0)
+    res = fit(long, context="item")
     for ours, theirs in [
         (dr.design(scores, budget=60, candidate="new"), res.design(60, candidate="new")),
         (dr.design(scores, budget=60, contrasts=["a - b"]), res.design(60, contrasts=["a - b"], from_scratch=True)),
@@ -413,12 +411,7 @@ def test_a_table_of_earlier_models_plans_as_their_fit_does() -> None:
         (lambda table: table.assign(name="x"), {}, DataError, "holds 'x' in row 4, model 'name'"),
         (lambda table: table, {"graph": np.eye(4)}, OptionError, "graph= belongs to a plan of labels"),
         (lambda table: table, {"functional": "bt"}, OptionError, "functional= belongs to a plan of labels"),
-        (
-            lambda table: np.full((5, 2, 2, 2), 0.5),
-            {"candidate": "new"},
-            OptionError,
-            "candidate= is a model of a plan",
-        ),
+        (lambda _: np.full((5, 2, 2, 2), 0.5), {"candidate": "new"}, OptionError, "candidate= is a model of a plan"),
     ],
 )
 def test_a_table_that_no_plan_of_runs_can_use_is_refused(
@@ -429,14 +422,13 @@ def test_a_table_that_no_plan_of_runs_can_use_is_refused(
 
 
 def test_a_plan_for_the_lowest_scores_is_that_for_the_highest_of_their_opposites() -> None:
-    table, texts = table_of(fitted()[0], np.ones((N, 4), dtype=bool)), []
+    table, texts = table_of(fitted()[0]), []
     for rows, lower in ((table, True), (table.assign(score=-table["score"]), False)):
-        res = dr.dml_rank("score ~ 1 | model", rows, context="prompt", lower_is_better=lower, rng=0)
+        res = fit(rows, lower_is_better=lower)
         plan = res.design(200, top=1, from_scratch=True)
         assert [row[0] for row in plan.summary().rows[:4]] == res.params.sort_values(ascending=lower).index.tolist()
-        texts.append(
-            re.search(r"With 200 runs, .*? needs about [\d,]+|With 200 runs, [^;]*", " ".join(str(plan).split()))[0]
-        )
+        said = " ".join(str(plan).split())
+        texts.append(re.search(r"With 200 runs, .*? needs about [\d,]+|With 200 runs, [^;]*", said)[0])
     assert texts[0] == texts[1]
     assert "first place (" in texts[0]
 

@@ -62,9 +62,9 @@ def test_many_differences_are_printed_of_the_best_models():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"method": "none"}, ["pointwise CI", "hold for one difference, not for several jointly"]),
-        ({"method": "fdr_bh"}, ["pointwise CI", "expected share of false rejections"]),
-        ({"method": "step-down"}, ["simult. CI", "those of the single-step method"]),
+        ({"method": "none"}, ["pointwise CI", "hold for one difference"]),
+        ({"method": "fdr_bh"}, ["pointwise CI", "false discovery rate"]),
+        ({"method": "step-down"}, ["simult. CI", "those of the single step"]),
         ({"side": "equivalence", "delta": 0.3}, ["[equivalence limits]", "lies between -0.3 and 0.3"]),
         ({"side": "noninferiority", "delta": 0.3}, ["the difference is above -0.3", "inf"]),
         ({"against": "gpt-4"}, ["Compared with: gpt-4"]),

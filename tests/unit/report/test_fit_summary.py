@@ -1,7 +1,8 @@
-"""The summary says what was done, in one width, best model first, with names escaped in HTML."""
+"""The summary says what was done, in one width, best model first, with names escaped in HTML; tidy frames."""
 
 from __future__ import annotations
 
+import io
 import re
 
 import numpy as np
@@ -12,10 +13,9 @@ import dmlrank as dr
 from dmlrank.exceptions import OptionError
 from dmlrank.functionals import Custom
 from dmlrank.options import in_objects
-from dmlrank.report.fit_summary import rank_set_text
 from dmlrank.report.phrases import enumerated, tie_weight
-from dmlrank.results.sequential_and_bootstrap import adjusted_p_values
-from dmlrank.tables.display_text import decimals
+from dmlrank.results.requirements import adjusted_p_values
+from dmlrank.tables.summary_table import decimals
 
 
 def battles(names=("alpha", "beta", "gamma"), n=600, seed=0, labels=("model_a", "model_b", "tie")):
@@ -52,7 +52,7 @@ def test_the_best_model_comes_first_with_its_numbers(result):
     np.testing.assert_allclose(shown[:4], expected, atol=5e-3)
     np.testing.assert_allclose(shown[4:6], limits, atol=5e-4)
     standing = result.ranks().loc[rows[0][0]]
-    assert best[6] == rank_set_text(standing["lower"], standing["upper"])
+    assert best[6] == "-".join(map(str, sorted({standing["lower"], standing["upper"]})))
 
 
 def test_the_level_is_said_and_changes_the_limits(result):
@@ -221,3 +221,25 @@ def test_the_verdict_names_the_models_of_the_top(result):
     assert "in the top" not in result.verdict()
     with pytest.raises(OptionError, match="top"):
         result.verdict(top=99)
+
+
+def test_tidy_holds_the_numbers_of_the_result(arena_result):
+    tidy = arena_result.tidy().set_index("term")
+    numbers = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
+    assert list(tidy) == [*numbers, "interval", "votes", "votes_left_out"]
+    shown = pd.read_csv(io.StringIO(arena_result.summary().as_csv()), index_col="model")["adj. P"].astype(str)
+    np.testing.assert_allclose(shown.str.lstrip("<").astype(float)[tidy.index], tidy["p_adjusted"], atol=0.001)
+    assert (tidy["p_adjusted"] >= tidy["p_value"]).all()
+    np.testing.assert_array_equal(tidy["estimate"], arena_result.params)
+    np.testing.assert_array_equal(tidy["p_value"], arena_result.pvalues)
+    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], arena_result.conf_int())
+
+
+@pytest.mark.parametrize("method", ["bonferroni", "none"])
+def test_tidy_takes_the_methods_of_conf_int(arena_result, method):
+    tidy = arena_result.tidy(alpha=0.1, method=method)
+    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], arena_result.conf_int(alpha=0.1, method=method))
+    assert set(tidy["interval"]) == {
+        {"none": "pointwise", "max-t": "simultaneous"}.get(method, "simultaneous (Bonferroni)")
+    }
+    np.testing.assert_array_equal(tidy["p_adjusted"], arena_result.tidy()["p_adjusted"])

@@ -10,8 +10,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank import exceptions as errors
-from dmlrank.report.fit_summary import rank_set_text
-from dmlrank.tables.display_text import decimals
+from dmlrank.tables.summary_table import decimals
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 
@@ -128,7 +127,9 @@ def test_the_short_table_has_the_numbers_of_the_result(result, unit):
     for column, numbers in (("score", shown.params), ("low", limits["lower"]), ("high", limits["upper"])):
         assert frame[column].tolist() == [f"{number:.{digits}f}" for number in numbers[order]]
     ranks = shown.ranks().loc[order]
-    assert frame["set"].tolist() == list(map(rank_set_text, ranks["lower"], ranks["upper"]))
+    assert frame["set"].tolist() == [
+        "-".join(map(str, sorted(set(ends)))) for ends in zip(ranks["lower"], ranks["upper"], strict=True)
+    ]
     votes = shown.tidy().set_index("term")["votes"][order]
     assert frame["votes"].tolist() == [f"{count:,}" for count in votes]
     assert len(table.notes) == 1

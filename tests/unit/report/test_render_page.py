@@ -25,11 +25,10 @@ from dmlrank.report.phrases import SummaryLevel, without_code
 from dmlrank.report.render_page import Board, Masthead, write_page
 from dmlrank.report.svg import interval_text, number_text
 
-from ...support import HOSTILE_NAMES, needs, simulated_votes
+from ...support import FORMULA, HOSTILE_NAMES, needs, simulated_votes
 
 pytestmark = needs("jinja2")
 
-FORMULA = "winner ~ 1 | model_a + model_b"
 VOID = {"meta", "link", "input", "br"}
 OPTIONAL_END = {"th", "td", "tr", "li", "dt", "dd"}
 
@@ -311,8 +310,7 @@ def long_names(n_models):
 
 
 @pytest.mark.parametrize(
-    ("n_models", "n_votes", "names", "limit"),
-    [(8, 1000, None, 56_000), (60, 8000, long_names(60), 112_000)],
+    ("n_models", "n_votes", "names", "limit"), [(8, 1000, None, 56_000), (60, 8000, long_names(60), 112_000)]
 )
 @pytest.mark.long
 def test_the_page_is_small(n_models, n_votes, names, limit):
@@ -457,10 +455,7 @@ def test_days_of_data_and_fit_stand_below_the_title():
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        (
-            "The slope is 0.52; try another learner=, or collect more labels",
-            "The slope is 0.52.",
-        ),
+        ("The slope is 0.52; try another learner=, or collect more labels", "The slope is 0.52."),
         (
             "2 of 9 pairs have fewer than min_labels=5 prompts; graph='observed' leaves such pairs out.",
             "2 of 9 pairs have fewer than 5 prompts.",

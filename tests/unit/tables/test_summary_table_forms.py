@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.cli.write_files import write_table
-from dmlrank.tables.display_text import display_width, not_a_formula
-from dmlrank.tables.summary_table import Summary
+from dmlrank.tables.summary_table import Summary, display_width, not_a_formula
 
 from ...support import read_frame
 
@@ -148,12 +147,3 @@ def test_the_first_column_may_hold_something_else_than_the_name():
     assert '<td class="l">1-2</td><th scope="row" class="l">a</th><td>0.5</td>' in ranked.as_html()
     assert ranked.as_csv() == "rank set,model,score\n1-2,a,0.5\n"
     assert "| rank set | model | score |\n|:--|:--|--:|" in ranked.as_markdown()
-
-
-def test_heads_of_single_columns_replace_the_ends_of_intervals_in_markdown_and_csv():
-    heads = ("score", "from", "to", "P")
-    named = table(column_heads=heads)
-    assert named.as_csv().splitlines()[0] == "model,score,from,to,P"
-    assert "|  | score | from | to | P |" in named.as_markdown()
-    assert named.as_text() == table().as_text()
-    assert named.as_html() == table().as_html()

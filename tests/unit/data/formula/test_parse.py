@@ -89,15 +89,7 @@ def test_names_are_values_or_calls(features, values, calls, single):
     assert names.features == single
 
 
-@pytest.mark.parametrize(
-    "features",
-    [
-        "x +",
-        "I(x y)",
-        "class + x",
-        "x + Intercept",
-    ],
-)
+@pytest.mark.parametrize("features", ["x +", "I(x y)", "class + x", "x + Intercept"])
 def test_features_that_no_engine_can_read(features):
     with pytest.raises(FormulaError, match="features"):
         names_in(features)

@@ -11,6 +11,8 @@ from dmlrank.nuisance.outcome_model.main_effects import MainEffects, MainEffects
 from dmlrank.nuisance.smooth import PenalisedSearch
 from dmlrank.nuisance.training_rows import LabelledRows
 
+from ....support import two_of
+
 K = 4
 
 
@@ -34,8 +36,7 @@ def labelled_rows(columns, *others):
 def draw(seed, n_categories=3, n=600, q=2, soft=False, n_items=K):
     rng = np.random.default_rng(seed)
     columns = rng.normal(size=(n, q))
-    first = rng.integers(n_items, size=n)
-    second = (first + rng.integers(1, n_items, size=n)) % n_items
+    first, second = two_of(rng, n_items, n)
     strength = rng.normal(size=(n_items, 1 + q))
     design = np.column_stack([np.ones(n), columns])
     advantage = (design * (strength[first] - strength[second])).sum(axis=1) + 0.4

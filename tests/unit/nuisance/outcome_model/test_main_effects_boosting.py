@@ -8,13 +8,11 @@ from dmlrank.nuisance import effects_and_trees
 from dmlrank.nuisance.effects_and_trees import SCREENED, TunedEffects, selection_cells
 from dmlrank.nuisance.outcome_model import main_effects
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, fit_all
-from dmlrank.nuisance.outcome_model.main_effects import (
-    MainEffectsLikelihood,
-    MuLearner,
-    fit_smooth_boosted,
-)
+from dmlrank.nuisance.outcome_model.main_effects import MainEffectsLikelihood, MuLearner, fit_smooth_boosted
 from dmlrank.nuisance.smooth import PenalisedSearch, SmoothBasis
 from dmlrank.nuisance.training_rows import Folds, labelled_cells
+
+from ....support import two_of
 
 K = 3
 FOLDS = 3
@@ -26,8 +24,7 @@ def draw(make_data):
         """One pair per context; item 0 is better where x0 is large, and where the signs of x0 and x1 agree."""
         rng = np.random.default_rng(seed)
         x = rng.uniform(-1, 1, size=(n, 2)) if x is None else x
-        first = rng.integers(K, size=n)
-        second = (first + rng.integers(1, K, size=n)) % K
+        first, second = two_of(rng, K, n)
         strength = np.zeros((n, K))
         strength[:, 0] = curve * 2 * x[:, 0] + jump * np.sign(x[:, 0] * x[:, 1])
         at = np.arange(n)
@@ -112,16 +109,8 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
     cells, order = data.cells, np.random.default_rng(6).permutation(300)
     # Context ``order[i]`` of the data stands at place i; seeds go by the places of old.
     place = np.argsort(order)
-    moved = make_data(
-        place[cells.context],
-        cells.first,
-        cells.second,
-        cells.y.argmax(axis=1),
-        n_items=K,
-        n_categories=3,
-        x=data.x[order],
-        order=order,
-    )
+    votes = place[cells.context], cells.first, cells.second, cells.y.argmax(axis=1)
+    moved = make_data(*votes, n_items=K, n_categories=3, x=data.x[order], order=order)
     fold = dealt(data)
     one = fit_smooth_boosted(data, fold, seeds())
     two = fit_smooth_boosted(moved, fold[order], seeds())

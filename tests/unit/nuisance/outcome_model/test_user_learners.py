@@ -22,6 +22,8 @@ from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, fit_mu
 from dmlrank.nuisance.outcome_model.user_learners import RowsMu, check_learner, fit_learner
 from dmlrank.nuisance.training_rows import TrainingRows
 
+from ....support import two_of
+
 K, C = 4, 3
 PAIRS = ~np.eye(K, dtype=bool)
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -36,8 +38,7 @@ def battles(draw_battles):
 def rows():
     """Training rows [x, first, second] with whole weights."""
     rng = np.random.default_rng(1)
-    first = rng.integers(K, size=300)
-    second = (first + rng.integers(1, K, size=300)) % K
+    first, second = two_of(rng, K, 300)
     x = rng.normal(size=(300, 2))
     label = np.digitize(x[:, 0] + 0.5 * (first - second) + rng.normal(size=300), [-0.7, 0.7])
     return TrainingRows(np.column_stack([x, first, second]), label, rng.integers(1, 4, size=300) * 1.0, np.arange(300))
@@ -173,19 +174,6 @@ def test_weights_go_to_the_last_step_of_a_pipeline(rows):
     np.testing.assert_allclose(fit(nested, rows).predict(x), ask_by_hand(hand, x), atol=1e-4)
     neighbours = make_pipeline(StandardScaler(), KNeighborsClassifier())
     assert fit(neighbours, rows).predict(x).shape == (30, K, K, C)
-
-
-def test_weights_are_routed_where_scikit_learn_routes(rows):
-    x = rows.features[:30, :-2]
-    hand = make_pipeline(StandardScaler(), LogisticRegression())
-    hand.fit(wide(rows), rows.label, logisticregression__sample_weight=rows.weight)
-    with sklearn.config_context(enable_metadata_routing=True):
-        unweighted = StandardScaler().set_fit_request(sample_weight=False)
-        routed = make_pipeline(unweighted, LogisticRegression().set_fit_request(sample_weight=True))
-        np.testing.assert_allclose(fit(routed, rows).predict(x), ask_by_hand(hand, x), atol=1e-12)
-        silent = make_pipeline(StandardScaler(), KNeighborsClassifier(15))
-        repeated = fit(silent, rows).predict(x)
-    np.testing.assert_array_equal(repeated, fit(silent, rows).predict(x))
 
 
 def test_weights_of_one_need_no_keyword_and_halves_are_doubled(rows):

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._utils.tasks_and_threads import current, in_order, product, report, rows_of_a_product, transposed_product
-from ...data.arrays import row_slices
-from ...data.equal_values import row_codes
-from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting import BinnedPairs
-from ..effects_and_trees import BoostingStage, EffectsAndTrees, FoldEffects, TunedEffects
-from ..smooth import Design, PenalisedLikelihood, SmoothBasis, column_sums, with_constant
-from ..training_rows import FoldCells, LabelledRows, labelled_cells, ordered_cells
+from .._utils.tasks_and_threads import current, in_order, product, report, rows_of_a_product, transposed_product
+from ..data.arrays import row_slices
+from ..data.columns import row_codes
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from .all_pairs.predict import PairTrees, predict_all_pairs
+from .boosting import BinnedPairs
+from .effects_and_trees import BoostingStage, EffectsAndTrees, FoldEffects, TunedEffects
+from .smooth import Design, PenalisedLikelihood, SmoothBasis, column_sums, with_constant
+from .training_rows import FoldCells, LabelledRows, labelled_cells, ordered_cells
 
 if TYPE_CHECKING:
     import lightgbm as lgb
@@ -130,18 +130,13 @@ def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -
 class PairChoiceLikelihood(PenalisedLikelihood[PairChoiceEffects]):
     """The log-likelihood of rows that show one pair each, as a function of the effects u and w of the items.
 
-    The effect of an item is a = u + w where the item is shown first and b = u - w where it is shown second. The search
-    works on a flat vector of the coefficients (1 + q, 2 K), in which the K columns of u stand before the K columns of
-    w. The overall shares already describe how often items are shown on average. The effects contain constants
-    nevertheless: shares are not linear in the effects, so that even curves with mean zero change the average shares,
-    and the constants correct this change.
+    The search works on a flat vector of the coefficients (1 + q, 2 K), in which the K columns of u stand before the K
+    columns of w. The effects have constants beside the overall shares: shares are not linear in the effects, so that
+    even curves with mean zero change the average shares.
 
-    share (K, K): Overall shares, which hold where all effects are zero.
     design (d, 1 + q): Distinct rows of a constant and the smooth columns; the sum over all pairs depends on them alone.
     count (d,): Number of training rows with these columns.
-    gradient_of_shown (1 + q, 2 K): Sums of the columns over the pairs shown: the gradient of the part of the
-        log-likelihood that is linear in the coefficients.
-    log_share: Sum of the logs of the overall shares of the pairs shown.
+    gradient_of_shown (1 + q, 2 K): Gradient of the part of the log-likelihood that is linear in the coefficients.
 
     References
     ----------
@@ -220,8 +215,6 @@ _TABLE_ENTRIES = 2_000_000
 class PairShares:
     """Model of one fold for the share of each ordered pair: its probability to be the one that a context shows.
 
-    basis: Computes the smooth columns of the effects from the features.
-    effects: Conditional logit with smooth effects of the items.
     trees: Boosted trees whose score is added to the log share of every pair; None where trees did not help.
     """
 
@@ -395,7 +388,7 @@ class NoiseContrast:
         place = np.concatenate([place, np.repeat(place, DRAWN_PER_SHOWN)])
         first = np.concatenate([rows.first.astype(np.int32), pair // n_items])
         second = np.concatenate([rows.second.astype(np.int32), pair % n_items])
-        binned, order = BinnedPairs.of(cells.x, rows.context[place], first, second, current().n_jobs or 0)
+        binned, order = BinnedPairs.of(cells.x, rows.context[place], first, second)
         is_shown = (order < len(rows)).astype(np.int8)
         cell = cells.number[place[order]].astype(np.int32)
         with np.errstate(divide="ignore"):

@@ -7,7 +7,7 @@ from scipy.special import logit
 
 import dmlrank as dr
 from dmlrank.data.graph import PairRule, laplacian_inverse
-from dmlrank.inspection.advice import recommended_settings
+from dmlrank.inspection.check import recommended_settings
 from dmlrank.inspection.run_check import score_variances, settings_table
 from dmlrank.options import in_objects
 

@@ -31,7 +31,6 @@ REFUSED = {
 }
 ALSO_REFUSED = {
     "false discovery rate": lambda view: view.t_test_pairwise("fdr_bh"),
-    "groups": lambda view: view.plot("groups", by="category"),
     "calibration": lambda view: view.plot("calibration"),
     "comparison": lambda view: dr.compare(view, view.rescale(2.0)),
 }
@@ -97,7 +96,7 @@ def test_intervals_are_those_of_the_formula(res, view):
 
 def test_tests_decide_as_their_intervals(res, view):
     pairs = view.t_test_pairwise()
-    assert (pairs.method, pairs.looks) == ("bonferroni", "at all looks from 400 prompts on")
+    assert (pairs.method, pairs.estimates.looks) == ("bonferroni", "at all looks from 400 prompts on")
     assert pairs.critical == pytest.approx(critical(28, 2000, 8000), rel=1e-6)
     frame = pairs.result_frame
     assert ((frame["conf_low"] > 0) | (frame["conf_high"] < 0)).equals(frame["p_adjusted"] <= 0.05)
@@ -173,16 +172,16 @@ def test_too_few_prompts_and_other_results_are_refused(res):
     error = dr.exceptions.OptionError
     with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
         fixed = res.update(prompts="fixed")
-    with pytest.raises(error):
-        res.sequential(planned=8000, start=3000)
-    with pytest.raises(error, match="planned"):
-        res.sequential(planned=100)
-    with pytest.raises(OptionTypeError, match="planned"):
-        res.sequential(planned=1e4)
-    with pytest.raises(error):
-        fixed.sequential(planned=8000)
-    with pytest.raises(dr.exceptions.NoIntervalError):
-        res.update(estimator="plugin").sequential(planned=8000)
+    plugin = res.update(estimator="plugin")
+    for result, options, kind, words in (
+        (res, {"planned": 8000, "start": 3000}, error, None),
+        (res, {"planned": 100}, error, "planned"),
+        (res, {"planned": 1e4}, OptionTypeError, "planned"),
+        (fixed, {"planned": 8000}, error, None),
+        (plugin, {"planned": 8000}, dr.exceptions.NoIntervalError, None),
+    ):
+        with pytest.raises(kind, match=words):
+            result.sequential(**options)
 
 
 def test_clusters_count_clusters(res):

@@ -7,14 +7,7 @@ import pytest
 from dmlrank.data.formula.features import caller_environment
 from dmlrank.data.formula.parse import parse_formula
 from dmlrank.data.read_votes import preferences_of, take_rows
-from dmlrank.exceptions import (
-    ColumnError,
-    DataError,
-    DmlrankError,
-    DmlrankWarning,
-    JudgeError,
-    OutcomeError,
-)
+from dmlrank.exceptions import ColumnError, DataError, DmlrankError, DmlrankWarning, JudgeError, OutcomeError
 from dmlrank.nuisance.verdicts import read_verdicts
 from dmlrank.options import Options, in_objects
 

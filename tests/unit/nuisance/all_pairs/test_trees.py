@@ -148,8 +148,7 @@ def test_a_prepared_booster_is_pickled_as_its_booster(large):
     stored = pickle.dumps(prepared)
     assert len(stored) < 1.1 * len(pickle.dumps(booster))
     np.testing.assert_array_equal(
-        predict_all_pairs(pickle.loads(stored), x, n_items),
-        predict_all_pairs(prepared, x, n_items),
+        predict_all_pairs(pickle.loads(stored), x, n_items), predict_all_pairs(prepared, x, n_items)
     )
 
 

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from ..._utils.tasks_and_threads import current, in_order, report
-from ...data.arrays import BoolArray
-from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ...data.vote_columns import ShownBattles
-from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
+from .._utils.tasks_and_threads import current, in_order, report
+from ..data.arrays import BoolArray
+from ..data.preferences import FloatArray, IntArray, PreferenceData, ShownBattles
+from .training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
 
 if TYPE_CHECKING:
     import lightgbm as lgb
 
-    from ..all_pairs.predict import PairTrees
-    from ..boosting import BinnedRows, BoosterSpec, Settings, Tune
+    from .all_pairs.predict import PairTrees
+    from .boosting import BinnedRows, BoosterSpec, Settings, Tune
     from .pair_choice import PairShares
 
 
@@ -56,11 +55,7 @@ class TabulatedPairPropensity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnyLabelModel:
-    """P(any pair of the context is labelled | x), by a booster or by the share of contexts that have a label.
-
-    booster: None if every context has a label, or if the training contexts of the fold all have a label or all have
-        none, so that there is nothing to learn.
-    """
+    """P(any pair of the context is labelled | x), by a booster, or constant where there is nothing to learn."""
 
     share: float
     booster: lgb.Booster | None = None
@@ -74,10 +69,7 @@ class AnyLabelModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairChoicePropensity:
-    """P(any label | x) times the pair's share, for data with at most one labelled pair per context.
-
-    shares: P(the pair is the labelled one | x, some pair is labelled).
-    """
+    """P(any label | x) times the pair's share, for data with at most one labelled pair per context."""
 
     shares: PairShares
     any_label: AnyLabelModel
@@ -98,12 +90,10 @@ class PairChoicePropensity:
 class BoostedPropensity:
     """Propensities from a booster over rows [x, first, second].
 
-    booster: P(the pair is labelled | x, pair). A :class:`.PairTrees` predicts the same as its booster, but all pairs
-        faster. None if the training contexts have labels on all pairs or on none, so that there is nothing to learn.
-        Every estimate is then one. The scale (:func:`.floor_and_scale`) turns this one into the pair's labelling rate.
-    any_label: P(some pair is labelled | x), for data with at most one labelled pair per context. The booster's
-        estimates are then normalised to sum to this probability in every context. None for other data.
-    ordered: Whether display order matters.
+    booster: P(the pair is labelled | x, pair), which :class:`.PairTrees` predict faster for all pairs. None if there is
+        nothing to learn: every estimate is then one, which the scale turns into the pair's labelling rate.
+    any_label: P(some pair is labelled | x), for data with at most one labelled pair per context, to which estimates are
+        normalised; None for other data.
     """
 
     booster: lgb.Booster | PairTrees | None
@@ -112,7 +102,7 @@ class BoostedPropensity:
 
     def table(self, x: FloatArray, n_items: int) -> FloatArray:
         """Return the estimates for all pairs, (b, K, K)."""
-        from ..all_pairs.predict import predict_all_pairs
+        from .all_pairs.predict import predict_all_pairs
 
         if self.booster is None:
             return np.full((len(x), n_items, n_items), 1.0 if self.ordered else 2.0)
@@ -124,7 +114,7 @@ class BoostedPropensity:
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return the estimates for one pair of each context, (b,)."""
-        from ..all_pairs.predict import PairTrees
+        from .all_pairs.predict import PairTrees
         from .pair_choice import pair_entries
 
         if self.booster is None or self.any_label is not None:
@@ -164,7 +154,6 @@ def by_fold(
 class CrossFittedPairPropensity:
     """Cross-fitted propensities of all pairs, clipped at the floor and scaled like those of the labelled cells.
 
-    models: The model of each fold, trained on the contexts outside the fold.
     floor, scale (K, K): Floor and scale of each pair; the scale is zero for a pair without a label.
     """
 
@@ -196,10 +185,8 @@ NEGATIVES_PER_POSITIVE = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Propensity:
-    """P(S_jk = 1 | x) at the labelled cells, (m,).
+    """P(S_jk = 1 | x) at the labelled cells, (m,): "estimated", "marginal" (labelling rates of pairs) or "given".
 
-    how: Where the propensities come from: ``"estimated"`` by models of the features, ``"marginal"`` (labelling rates of
-        the pairs) or ``"given"`` by the user.
     n_floored: Number of cells whose estimate was raised to the floor.
     pairs: Propensities of all pairs; None where only those of the labelled cells are known.
     """
@@ -213,9 +200,8 @@ class Propensity:
 def floor_and_scale(estimates: FloatArray, data: PreferenceData) -> tuple[FloatArray, FloatArray]:
     """Return the floor of every ordered pair's propensities and the factor of those above it, (K, K) each.
 
-    The floor is a tenth of the pair's labelling rate, which is the share of contexts in which the pair is labelled.
-    The scale makes the mean of S / pi over all contexts one, where S says whether the pair is labelled; it is zero for
-    a pair without a label.
+    The floor is a tenth of the pair's labelling rate. The scale makes the mean of S / pi over all contexts one; it is
+    zero for a pair without a label.
 
     References
     ----------
@@ -236,10 +222,7 @@ def floored_and_scaled(estimates: FloatArray, data: PreferenceData) -> Propensit
 
 
 def for_both_orders(propensity: Propensity, data: PreferenceData, apart: BoolArray | None) -> Propensity:
-    """Return propensities in which labels of models apart, (K,), stand for both orders of a pair shown in one.
-
-    Half of a propensity doubles the weight of its labels: their residuals are taken for those of the other order, too.
-    """
+    """Return propensities, halved where labels of models apart, (K,), stand for both orders of a pair shown in one."""
     if apart is None or not data.ordered or propensity.how == "given":
         return propensity
     first, second = data.cells.first, data.cells.second
@@ -267,7 +250,7 @@ def estimate_propensity(
     data: PreferenceData, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> Propensity:
     """Estimate the propensities by cross-fitting, then clip them at the floor and scale them."""
-    from ..all_pairs.predict import PairTrees
+    from .all_pairs.predict import PairTrees
     from .pair_choice import fit_pair_shares
 
     counts = data.pair_counts()
@@ -304,7 +287,7 @@ def pair_boosters(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[lgb.Booster | None]:
     """Train a booster per fold for P(the pair is labelled | x, pair)."""
-    from ..boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows, BoosterSpec
 
     rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, tune)
     return boosters_by_fold(rows, folds, BoosterSpec(None, True, tune), rngs)
@@ -314,7 +297,7 @@ def _any_label_models(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[AnyLabelModel]:
     """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1."""
-    from ..boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows, BoosterSpec
 
     is_labelled = np.zeros(data.n_contexts, dtype=np.intp)
     is_labelled[data.cells.context] = 1
@@ -335,7 +318,7 @@ def boosters_by_fold(
     All folds share the bins of the rows. With ``tune="cv"``, and with ``tune="random"`` on many rows, the settings
     are selected once for all folds: on the rows outside the first fold whose training rows have both labels.
     """
-    from ..boosting import a_sample_is_enough, select_settings, split_jobs, thread_count, train_booster
+    from .boosting import a_sample_is_enough, select_settings, split_jobs, thread_count, train_booster
 
     fold = folds.fold[rows.unit]
     binned = replace(rows, unit=folds.unit[rows.unit])
@@ -367,10 +350,7 @@ def boosters_by_fold(
 
 
 def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -> PairRows:
-    """Return the labelled cells (label 1) and a sample of the unlabelled pairs (label 0), context by context.
-
-    The sampled pairs of a context are weighted to stand for all its unlabelled pairs.
-    """
+    """Return the labelled cells (1) and sampled unlabelled pairs (0), weighted to stand for all, by context."""
     cells, n_items, n_pairs = data.cells, data.n_items, data.n_items * (data.n_items - 1)
     labelled = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
     n_labelled = np.bincount(cells.context[labelled], minlength=data.n_contexts)
@@ -419,34 +399,11 @@ class CrossFittedVoteRates(CrossFittedPairPropensity):
         return table if self.ordered else upper + np.swapaxes(upper, 1, 2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PropensitiesAsVoteRates:
-    """Propensities of labels as vote rates, where every pair of every context counts as shown."""
-
-    pairs: PairPropensity
-
-    def table(self, contexts: IntArray) -> FloatArray:
-        """Return the rates of all pairs, (b, K, K), in b contexts: the propensities, at most 1."""
-        return np.minimum(self.pairs.table(contexts), 1.0)
-
-    def is_shared(self, x: FloatArray, fold: IntArray | None) -> bool:
-        """Whether contexts in the same fold with equal features, (n, p), have the same rates; None for no folds."""
-        if isinstance(self.pairs, TabulatedPairPropensity):
-            return len(self.pairs.values) == 1
-        if fold is None or not isinstance(self.pairs, CrossFittedPairPropensity):
-            return False
-        return np.array_equal(self.pairs.fold, fold) and np.array_equal(self.pairs.x, x, equal_nan=True)
-
-
 def estimate_vote_rates(
     data: PreferenceData, battles: ShownBattles, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> CrossFittedVoteRates | TabulatedPairPropensity:
-    """Estimate the probability that a shown battle gets a vote, by cross-fitting.
-
-    One booster per fold learns from the features and the pair which shown battles got a vote. Without features, the
-    rate of a pair is the share of its shown battles that got a vote.
-    """
-    from ..boosting import BinnedRows, BoosterSpec
+    """Estimate the probability that a shown battle gets a vote: by fold, or by pair where there are no features."""
+    from .boosting import BinnedRows, BoosterSpec
 
     if data.x.shape[1] == 0:
         pair, shape = battles.first * data.n_items + battles.second, (data.n_items, data.n_items)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.columns import Columns
-from dmlrank.data.vote_columns import read_clusters
+from dmlrank.data.preferences import read_clusters
 from dmlrank.exceptions import OptionError
 
 

@@ -7,23 +7,21 @@ where the pair is labelled, and 0 in all other contexts. The mean of S / pi of a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import gammainc, gammaincc
+from scipy.special import ndtri
 
-from ..._utils.argument_checks import real_array, require_shape
-from ..._utils.distributions import normal_critical
-from ..._utils.tasks_and_threads import warn
-from ...data.arrays import row_slices
-from ...data.columns import beside
-from ...data.equal_values import value_codes
-from ...data.formula.features import Environment, check_features, fit_features, locate_names
-from ...data.formula.parse import names_in, one_sided
-from ...data.graph import Graph
-from ...data.preferences import BoolArray, FloatArray, IntArray, PreferenceData
-from ...exceptions import (
+from .._utils.argument_checks import real_array, require_shape
+from .._utils.tasks_and_threads import warn
+from ..data.arrays import name_of, row_slices
+from ..data.columns import beside, value_codes
+from ..data.formula.features import Environment, check_features, fit_features, locate_names
+from ..data.formula.parse import names_in, one_sided
+from ..data.graph import Graph
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..exceptions import (
     FormulaError,
     MissingDataError,
     NuisanceError,
@@ -32,7 +30,7 @@ from ...exceptions import (
     failing_as,
     listed,
 )
-from .estimate import Propensity, TabulatedPairPropensity
+from .propensity import Propensity, TabulatedPairPropensity
 
 
 def propensity_columns(propensity: object) -> tuple[str, ...] | None:
@@ -69,10 +67,7 @@ _SMALLEST = 1e-12
 
 
 def propensity_table(data: PreferenceData, propensity: object) -> FloatArray:
-    """Return the propensities of all pairs, (n, K, K), that an array, a function or a plan gives.
-
-    Where a plan has ``position_bias`` and the data differ from it, the plan's propensities are converted.
-    """
+    """Return the propensities of all pairs, (n, K, K), of an array, a function or a plan, in the order of the data."""
     if is_plan(propensity):
         return _table_of_plan(propensity, data)
     if callable(propensity):
@@ -96,9 +91,7 @@ def check_propensity(propensity: object) -> None:
     if isinstance(propensity, str) and propensity.lstrip().startswith("~") and one_sided(propensity) is None:
         raise FormulaError(f"propensity={propensity!r}; allowed: '~ features', such as '~ C(category) + score'")
     if isinstance(propensity, str) and not propensity:
-        raise OptionError(
-            "propensity='' names no column; allowed: 'estimate', 'marginal', '~ features', the name of a column"
-        )
+        raise OptionError("propensity='' names no column; name one, or use 'estimate', 'marginal' or '~ features'")
     if isinstance(propensity, str) or is_plan(propensity) or callable(propensity):
         return
     allowed = (
@@ -136,8 +129,7 @@ def supplied_propensity(
         i, j, k = (int(place[0]) for place in np.nonzero(uneven))
         raise NuisanceError(
             f"propensity= differs by order in context {data.context_ids[i]!r} for {data.items[j]!r} and "
-            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False, give the sum of "
-            f"both orders, such as pi + pi.transpose(0, 2, 1)"
+            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); give pi + pi.transpose(0, 2, 1)"
         )
     at_cells = values[cells.context, cells.first, cells.second].astype(float)
     return Propensity(at_cells, "given", pairs=TabulatedPairPropensity(np.where(is_used, values, 0.0)))
@@ -165,29 +157,41 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
     if differs.any():
         cell = int(np.flatnonzero(differs)[0])
         raise NuisanceError(
-            f"propensity column {column!r} has different values ({low[cell]}, {high[cell]}) for votes on the same pair "
-            f"in context {data.context_ids[data.cells.context[cell]]!r}; allowed: one propensity per pair and context"
+            f"propensity column {column!r} has different values ({low[cell]}, {high[cell]}) for one pair in context "
+            f"{data.context_ids[data.cells.context[cell]]!r}; give one"
         )
     return Propensity(high, "given")
+
+
+def places_in(given: Sequence[Hashable], names: Sequence[Hashable], what: str) -> list[int]:
+    """Return where the prompts or models of the data stand among those with given propensities."""
+    place = {name: at for at, name in enumerate(given)}
+    if any(name not in place for name in names):
+        # Numbers of prompts are text where a table was read from csv.
+        by_text = {_text_of(name): at for name, at in place.items()}
+        place |= {name: by_text[_text_of(name)] for name in names if _text_of(name) in by_text}
+    if missing := [name for name in names if name not in place]:
+        raise NuisanceError(
+            f"propensity= has {len(given):,} {what}, but not {listed(missing, 5)} of the data{beside(missing, given)}; "
+            f"pass the propensities of all {what} of the data; where new prompts took the places of a plan's, fit with "
+            f"the column of its sample that has the propensities (propensity='propensity')"
+        )
+    return [place[name] for name in names]
+
+
+def _text_of(name: object) -> object:
+    """Return the name of a prompt or model as text; of a prompt that several columns identify, all of them."""
+    return tuple(map(name_of, name)) if isinstance(name, tuple) else name_of(name)
 
 
 def _table_of_plan(plan: Any, data: PreferenceData) -> FloatArray:
     """Return a plan's propensities, (n, K, K), with models, contexts and orders as in the data."""
     table = np.asarray(plan.propensity, dtype=float)
     for what, names_of_data, axes in (("models", data.items, (1, 2)), ("contexts", list(data.context_ids), (0,))):
-        names = getattr(plan, what, None)
-        if names is None:
-            continue
-        place = {name: position for position, name in enumerate(names)}
-        missing = [name for name in names_of_data if name not in place]
-        if missing:
-            raise NuisanceError(
-                f"the plan has propensities of {len(place)} {what}, but not of {listed(missing, 5)} in the "
-                f"data{beside(missing, place)}; pass "
-                f"the plan of these data, or drop the votes on other {what}"
-            )
-        for axis in axes:
-            table = np.take(table, [place[name] for name in names_of_data], axis=axis)
+        if (names := getattr(plan, what, None)) is not None:
+            places = places_in(list(names), names_of_data, what)
+            for axis in axes:
+                table = np.take(table, places, axis=axis)
     ordered = getattr(plan, "position_bias", data.ordered)
     if ordered and not data.ordered:
         table = table + np.swapaxes(table, 1, 2)
@@ -197,129 +201,64 @@ def _table_of_plan(plan: Any, data: PreferenceData) -> FloatArray:
     if n_labels > expected + _FAR * np.sqrt(expected):
         raise NuisanceError(
             f"propensity=plan: the data have {n_labels:,} labels of pairs, and the plan has {expected:,.0f} for their "
-            f"prompts, so that not all of them are labels of the plan, whose propensities the others do not have. Fit "
-            f"the labels of the plan alone, with all of its prompts, also those without a label; to add earlier votes, "
-            f"give every row its own propensity in a column, propensity='name' (documentation: how to stop, old votes "
-            f"and a plan)"
+            f"prompts, so that not all are labels of the plan. Fit those of the plan alone, with all of its prompts; "
+            f"to add earlier votes, give every row its own propensity in a column (how to stop: old votes and a plan)"
         )
     return table
 
 
 # Standard errors by which labels of a plan are more than it has.
 _FAR = 4.0
-# Level of the test over all pairs, and of the tests of single pairs together (Bonferroni).
+# Level of the test.
 _LEVEL = 1e-4
-# An overall factor between these two numbers is not reported, even if it differs from one significantly.
+# A factor between these two numbers is not reported, even if it differs from one significantly.
 _SMALLEST_FACTOR, _LARGEST_FACTOR = 0.67, 1.25
-# A factor of a single pair between 1 / 2 and 2 is not reported either.
-_PAIR_FACTOR = 2.0
-# Largest number of pairs that a warning names.
-_MOST_NAMED = 3
-# Where propensities are known at the labels only, a pair's expected number of labels is estimated from its labels. The
-# estimate counts as reliable if the pair has at least this many labels.
+# A pair's expected number of labels is estimated from its labels where its propensities are not known in all contexts.
+# The estimate counts as reliable if the pair has at least this many labels.
 _RELIABLE_LABELS = 20
 # Where propensities are known at the labels only, fewest effective labels for a test: the first number applies if the
-# overall factor is above one, the second if it is below one.
+# factor is above one, the second if it is below one.
 _FEWEST_EFFECTIVE_LABELS = 30, 100
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeanWeights:
-    """The mean of S / pi over contexts, for every pair with labels and over all these pairs.
+def mean_weight(data: PreferenceData, propensity: Propensity, unit: IntArray) -> tuple[float, float, float]:
+    """Return the mean of S / pi over contexts and pairs with labels, its standard error, and its z as a test of one.
 
-    first, second (q,): Pairs with labels.
-    factors (q,): Mean of S / pi of each pair: its labels divided by the number expected from the propensities.
-    p_values (q,): Two-sided p-values of the hypotheses that the expected factors are one.
-    factor: Overall factor: the mean of the pairs' factors, weighted with the expected numbers of labels.
-    std_error: Standard error of the factor, over contexts or clusters of contexts.
-    z: Distance of the factor from one, in standard errors.
-    """
-
-    first: IntArray
-    second: IntArray
-    factors: FloatArray
-    p_values: FloatArray
-    factor: float
-    std_error: float
-    z: float
-
-    @property
-    def is_implausible(self) -> bool:
-        """Whether the overall factor is far from one and differs from one significantly."""
-        is_far = not _SMALLEST_FACTOR <= self.factor <= _LARGEST_FACTOR
-        return is_far and abs(self.z) > normal_critical(_LEVEL / 2)
-
-    @property
-    def implausible_pairs(self) -> IntArray:
-        """Places of the pairs whose factor is far from one and differs from one significantly, the farthest first."""
-        distance = np.abs(np.log(self.factors))
-        is_far = (distance > np.log(_PAIR_FACTOR)) & (self.p_values < _LEVEL / len(self.factors))
-        farthest_first = np.argsort(-distance, kind="stable")
-        return farthest_first[is_far[farthest_first]]
-
-
-def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> MeanWeights:
-    """Compute the mean of S / pi by pair and over all pairs.
-
-    Where propensities are known at the labels only, numbers of labels are effective ones: numbers of labels of equal
-    weight that would give the same precision.
+    It is the number of labels, divided by the number expected from the propensities. Units, (n,), are independent.
+    Where propensities are known at the labels only, labels count as so many of equal weight as give the same precision.
     """
     cells, n_items = data.cells, data.n_items
-    pair = cells.first * n_items + cells.second
-    weight = 1 / propensity.cells
+    pair, weight = cells.first * n_items + cells.second, 1 / propensity.cells
+    codes = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    if not isinstance(propensity.pairs, TabulatedPairPropensity):
+        return _factor_by_halves(pair, weight, codes, cells.context)
     n_labels, total, total_square = (
         np.bincount(pair, w * cells.count, minlength=n_items**2) for w in (np.ones_like(weight), weight, weight**2)
     )
+    flat = propensity.pairs.values.reshape(len(propensity.pairs.values), -1)
+    sums, is_known = np.zeros(flat.shape[1]), np.ones(flat.shape[1], dtype=bool)
+    for rows in row_slices(*flat.shape, numbers=20_000_000):
+        sums += flat[rows].sum(axis=0)
+        is_known &= (flat[rows] > 0).all(axis=0)
     labelled = np.flatnonzero(n_labels)
-    observed = total[labelled] ** 2 / total_square[labelled]
-    expected = observed * data.n_contexts / total[labelled]
+    n_labels, total, is_known = n_labels[labelled], total[labelled], is_known[labelled]
+    effective = total**2 / total_square[labelled]
     # Whether the expected number is precise enough to conclude that a pair has too few labels.
-    is_reliable = (n_labels[labelled] >= _RELIABLE_LABELS) & (observed > 0.9 * n_labels[labelled])
-    table = propensity.pairs.values if isinstance(propensity.pairs, TabulatedPairPropensity) else None
-    if table is not None:
-        flat = table.reshape(len(table), -1)
-        sums, is_known = np.zeros(flat.shape[1]), np.ones(flat.shape[1], dtype=bool)
-        for rows in row_slices(*flat.shape, numbers=20_000_000):
-            sums += flat[rows].sum(axis=0)
-            is_known &= (flat[rows] > 0).all(axis=0)
-        is_known, sums = is_known[labelled], sums * (data.n_contexts / len(flat))
-        is_reliable |= is_known
-        observed = np.where(is_known, n_labels[labelled], observed)
-        expected = np.where(is_known, sums[labelled], expected)
-    codes = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    if not (is_known | ((n_labels >= _RELIABLE_LABELS) & (effective > 0.9 * n_labels))).all():
+        return _factor_by_halves(pair, weight, codes, cells.context)
+    observed = np.where(is_known, n_labels, effective)
+    expected = np.where(is_known, sums[labelled] / len(flat), effective / total) * data.n_contexts
     rate = np.zeros(n_items**2)
-    rate[labelled] = observed / total[labelled]
+    rate[labelled] = observed / total
     by_unit = np.bincount(codes[cells.context], weights=weight * rate[pair], minlength=codes.max() + 1)
     deviation = by_unit - np.average(by_unit, weights=data.copies)
     n_units = len(by_unit) if data.copies is None else data.n_contexts
-    variance_of_sum = float(np.average(np.square(deviation), weights=data.copies) * n_units)
-    # Above 1 if labels come in clusters: the variance of their number, relative to that of independent labels.
-    overdispersion = max(1.0, variance_of_sum / float(observed.sum()))
-    if is_reliable.all() and table is not None:
-        # Of Poisson variables given that they are not zero.
-        mean = expected / -np.expm1(-expected)
-        variance = np.maximum(mean * (1 + expected - mean), 0.0)
-        error = float(np.sqrt(max(variance_of_sum, float(variance.sum()))))
-        z = float((observed - mean).sum()) / error if error > 0 else 0.0
-        factor, error = float(observed.sum() / expected.sum()), error / float(expected.sum())
-    else:
-        factor, error, z = _factor_by_halves(pair, weight, codes, cells.context)
-    p_values = _truncated_poisson_p(observed / overdispersion, expected / overdispersion, is_reliable)
-    first, second = labelled // n_items, labelled % n_items
-    return MeanWeights(first, second, observed / expected, p_values, factor, error, z)
-
-
-def _truncated_poisson_p(n_labels: FloatArray, rate: FloatArray, is_reliable: BoolArray) -> FloatArray:
-    """Return two-sided p-values of numbers of labels, (q,).
-
-    Only pairs with at least one label are tested. Their number of labels is therefore compared with a Poisson
-    distribution that is truncated at zero. The test is conservative: a sum of independent labels, drawn with the
-    propensities, varies less than a Poisson number with the same mean.
-    """
-    any_label = -np.expm1(-rate)
-    below = np.clip((gammaincc(n_labels + 1, rate) - np.exp(-rate)) / any_label, 0.0, 1.0)
-    above = np.clip(gammainc(np.maximum(n_labels, 1e-12), rate) / any_label, 0.0, 1.0)
-    return np.minimum(1.0, 2 * np.minimum(np.where(is_reliable, below, 1.0), above))
+    # Of Poisson variables given that they are not zero: only pairs with labels are there.
+    mean = expected / -np.expm1(-expected)
+    variance = float(np.maximum(mean * (1 + expected - mean), 0.0).sum())
+    error = float(np.sqrt(max(np.average(np.square(deviation), weights=data.copies) * n_units, variance)))
+    z = float((observed - mean).sum()) / error if error > 0 else 0.0
+    return float(observed.sum() / expected.sum()), error / float(expected.sum()), z
 
 
 def _factor_by_halves(
@@ -355,46 +294,16 @@ def _factor_by_halves(
 
 
 def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> float | None:
-    """Return the overall factor of supplied propensities, and warn where they do not fit the labels.
-
-    The result is None where the propensities are not supplied, because estimated propensities are scaled so that the
-    factors are one, and where there are too few labels to estimate the factor.
-    """
+    """Return the overall factor of supplied propensities (None for others, or few labels); warn of a wrong one."""
     if propensity.how != "given":
         return None
-    weights = mean_weights(data, propensity, unit)
-    factor, pairs = weights.factor, weights.implausible_pairs
-    if weights.is_implausible:
-        if factor > 1 and not data.ordered and abs(factor / 2 - 1) < 0.2:
-            cause = (
-                "with position_bias=False, give the expected number of labelled orders of a pair, which is the sum "
-                "over both orders, or pass position_bias=True"
-            )
-        elif factor > 1:
-            cause = f"they are about {factor:.3g} times too small; give P(this pair is labelled in this prompt)"
-        elif data.ordered and abs(factor * 2 - 1) < 0.2:
-            cause = (
-                "give the propensity of the pair in the display order that was shown, not that in either order, or "
-                "pass position_bias=False"
-            )
-        else:
-            cause = (
-                f"they are about {1 / factor:.3g} times too large; give the probability that this pair is labelled "
-                f"where prompts without a label count, and not the probability given that some pair is labelled"
-            )
+    factor, std_error, z = mean_weight(data, propensity, unit)
+    if not _SMALLEST_FACTOR <= factor <= _LARGEST_FACTOR and abs(z) > -ndtri(_LEVEL / 2):
+        wrong = f"{factor:.3g} times too small" if factor > 1 else f"{1 / factor:.3g} times too large"
+        order = "in the display order that was shown" if data.ordered else "in either display order, the sum over both"
         warn(
             f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
-            f"right propensities, is {factor:.3g} (standard error {weights.std_error:.2g}); {cause}",
-        )
-    elif len(pairs):
-        between = " before " if data.ordered else " and "
-        named = [
-            f"{data.items[weights.first[q]]!r}{between}{data.items[weights.second[q]]!r} ({weights.factors[q]:.3g})"
-            for q in pairs[:_MOST_NAMED]
-        ]
-        further = f" and {len(pairs) - _MOST_NAMED} more pairs" if len(pairs) > _MOST_NAMED else ""
-        warn(
-            f"the given propensities of {', '.join(named)}{further} do not fit the labels: the mean of S / pi over "
-            f"prompts, in brackets, is 1 for right propensities; check how these were computed",
+            f"right propensities, is {factor:.3g} (standard error {std_error:.2g}), so that they are about {wrong}; "
+            f"give the probability that this pair is labelled in this prompt, {order}",
         )
     return factor if np.isfinite(factor) else None

@@ -14,13 +14,15 @@ from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.nuisance import boosting
 from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster
-from dmlrank.nuisance.propensity_model.estimate import (
+from dmlrank.nuisance.propensity import (
     boosters_by_fold,
     estimate_propensity,
     labelled_and_sampled_pairs,
     marginal_propensity,
 )
 from dmlrank.nuisance.training_rows import Folds, stack_rows
+
+from ...support import two_of
 
 SMALL = {"n_estimators": 40, "num_leaves": 4, "learning_rate": 0.05}
 N_ITEMS = 4
@@ -253,15 +255,8 @@ def test_binned_contexts_give_what_stacked_rows_in_the_same_bins_give(draw):
 def test_without_features_the_rates_are_used(draw, make_data):
     data = draw(n_pairs=2)
     cells = data.cells
-    without_features = make_data(
-        cells.context,
-        cells.first,
-        cells.second,
-        np.zeros(len(cells), dtype=int),
-        n_items=4,
-        n_categories=2,
-        n_contexts=150,
-    )
+    votes = cells.context, cells.first, cells.second, np.zeros(len(cells), dtype=int)
+    without_features = make_data(*votes, n_items=4, n_categories=2, n_contexts=150)
     counts = data.pair_counts()
     for result in (estimate(without_features), marginal_propensity(data)):
         np.testing.assert_allclose(result.cells, counts[cells.first, cells.second] / 150)
@@ -271,8 +266,7 @@ def test_without_features_the_rates_are_used(draw, make_data):
 def test_labelled_and_sampled_pairs_stand_for_all_pairs_of_all_contexts(make_data):
     rng = np.random.default_rng(2)
     n, n_items = 400, 9
-    first = rng.integers(n_items, size=n)
-    second = (first + rng.integers(1, n_items, size=n)) % n_items
+    first, second = two_of(rng, n_items, n)
     x = np.arange(n + 50, dtype=float)[:, None]
     data = make_data(np.arange(n), first, second, np.zeros(n, dtype=int), n_items=n_items, n_categories=2, x=x)
     rows = labelled_and_sampled_pairs(data, rng)

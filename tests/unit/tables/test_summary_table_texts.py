@@ -6,7 +6,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from dmlrank.tables.display_text import display_width, inert, isolated, p_value_clause, p_value_text, padded, wrapped
+from dmlrank.tables.summary_table import display_width, inert, isolated, p_value_clause, p_value_text, padded, wrapped
 
 ASTRONAUT, FLAG = "\U0001f469\u200d\U0001f680", "\U0001f1e9\U0001f1ea"
 HEBREW = "\u05d2\u05d9\u05df"
