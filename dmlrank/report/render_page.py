@@ -185,6 +185,25 @@ _PAPER = (
     "Preference Data. arXiv:2601.21816."
 )
 _ADDRESS = "https://arxiv.org/abs/2601.21816"
+# Words that not all readers know, with what they mean; the first one in a section explains itself.
+_GLOSSARY = {
+    r"[Ll]og-odds": "ln(p / (1 - p)) of a probability p of winning: 0 is 50 wins in 100, 0.4 is 60, 1.1 is 75.",
+    r"[Pp]ropensit(?:y|ies)": "The probability that a pair of models was compared on a prompt.",
+    r"max-t": "Limits for the largest of all test statistics, so that all statements hold at once.",
+    r"step-down": "Tests in several steps, each of which leaves out what is shown; all statements hold at once.",
+    r"cross-fitting": "Predictions for a prompt come from a model that has not seen this prompt.",
+    r"debiased": "Errors of the learnt model are corrected by what was observed, so that intervals hold.",
+    r"Bradley-Terry": "A model in which each pair's odds of winning are those of the two scores.",
+    r"[Ss]tandard errors?": "The typical distance of an estimate from the true value.",
+    r"projection": "The scores whose differences come closest to the log-odds of wins of all pairs.",
+    r"P [<=]": "How probable so large a difference would be if there were none.",
+    r"told apart": "Tests show which one of the two is better.",
+    r"critical value": "How many standard errors an interval reaches to each side.",
+    r"bootstrap": "Limits from drawing again from the data.",
+    r"[Ff]unctional": "The rule that turns preferences or scores of single prompts into one score of a model.",
+    r"[Ee]stimator": "The method that computes scores from the data.",
+}
+_WORD = re.compile("|".join(f"({pattern})" for pattern in _GLOSSARY))
 _HYPHEN = re.compile(r"(?<![\w.])-(?=[\d.])")
 
 
@@ -323,6 +342,7 @@ def write_page(
     policy += "base-uri 'none'; form-action 'none'"
     data: dict[str, object] = {"title": title, "boards": [board_data(board) for board in boards]}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["explained"] = _explained
     text = environment.from_string(_asset("page.html")).render(
         title=title,
         name=masthead.title,
@@ -477,6 +497,21 @@ def _grid(boards: Sequence[Board], masthead: Masthead) -> Mapping[str, object]:
         columns.append(cells)
     rows = [(name, masthead.colour(name), [of.get(name, ("\u2013", "", "", "")) for of in columns]) for name in models]
     return {"rows": rows, "heads": heads, "confidence": boards[0].level.confidence}
+
+
+def _explained(texts: Sequence[str]) -> list[str]:
+    """Return the texts of a section as HTML, in which the first one of each word of the glossary explains itself."""
+    seen = set[str]()
+
+    def explain(match: re.Match[str]) -> str:
+        place = next(number for number, part in enumerate(match.groups()) if part)
+        pattern = list(_GLOSSARY)[place]
+        if pattern in seen:
+            return match[0]
+        seen.add(pattern)
+        return f'<dfn tabindex="0">{match[0]}<span> ({_GLOSSARY[pattern][:-1]})</span></dfn>'
+
+    return [_WORD.sub(explain, html.escape(text, quote=False)) for text in texts]
 
 
 def _said(text: str) -> str:
