@@ -166,7 +166,7 @@ class Diagnostics(Summarised):
         return max(self.second_order_by_model, key=lambda entry: abs(entry[1]), default=("", 0.0, 0.0))
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes."""
+        """Return the table for a report, under a ``title``: figures of this fit with meanings; warnings are notes."""
         columns = (("value", 1), ("meaning", 1))
         notes = self.warnings or ("The fit gave no warnings.",)
         table = Summary("Diagnostics", (), columns, tuple(_figures(self)), notes, row_head="figure", text_columns=(2,))
