@@ -113,7 +113,7 @@ def test_errors_say_what_was_found_and_what_to_do():
         dr.data.style_columns(table, answers=("answer_a",))
     with pytest.raises(dr.exceptions.DataError):
         dr.data.style_columns(table, answers="number")
-    with pytest.raises(dr.exceptions.DataError, match="lacks 'header_count_a'"):
+    with pytest.raises(dr.exceptions.DataError, match="'header_count_a' of a cell"):
         dr.data.style_columns(pd.DataFrame({"conv_metadata": [{"sum_assistant_a_tokens": 3}]}))
     with pytest.raises(dr.exceptions.DataError, match="all cells"):
         dr.data.style_columns(pd.DataFrame({"answer_a": [None], "answer_b": ["x"]}))
