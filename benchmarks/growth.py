@@ -130,8 +130,8 @@ SHAPES = {
     ],
     "models": [Setting(200_000, k, 0, functional=name) for name in ("borda", "bt") for k in (250, 500, 1000)],
     "arena": [Setting(135_000, 53, binary=binary, threads=ALL) for binary in (True, False)],
-    "wide": [Setting(100_000, 60, 100, threads=ALL)],
-    "millions": [Setting(2_000_000, 200, 5, True)],
+    "wide": [Setting(*shape, threads=ALL) for shape in ((100_000, 60, 100), (100_000, 200, 5), (200_000, 200, 5))],
+    "millions": [Setting(2_000_000, 200, 5, True, threads=ALL)],
 }
 
 

@@ -66,6 +66,12 @@ def two_of(rng, k, n):
     return first, (first + rng.integers(1, k, size=n)) % k
 
 
+def votes_of(names, first, second, won, **columns):
+    """Votes on pairs of models, by the places of their names: who won, and further columns."""
+    names, winner = np.asarray(names, dtype=object), np.where(won, "model_a", "model_b")
+    return pd.DataFrame({"model_a": names[first], "model_b": names[second], "winner": winner, **columns})
+
+
 def without_order(mu):
     """Category probabilities, (..., K, K, C), in which order does not matter: the mean of a pair's both orders."""
     flip = [1, 0, *range(2, mu.shape[-1])]
@@ -200,3 +206,9 @@ def table_of_criteria(prompts, rng, k=4):
     latent = (hard + shared)[None] * 0.5 + np.sqrt(0.5) * rng.normal(size=(3, prompts, k))
     right, safe = norm.cdf(latent[0]) < 0.6 + 0.15 * place, norm.cdf(latent[2]) < 0.8 - 0.1 * place**2
     return rows_of({"right": right, "style": 3.0 - 0.4 * place - latent[1], "safety": safe})
+
+
+def row_names(axes):
+    """Names of the rows of a picture from top to bottom."""
+    order = np.argsort(-np.asarray(axes.get_yticks()))
+    return [axes.get_yticklabels()[place].get_text() for place in order]

@@ -11,6 +11,7 @@ value for each thread.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import inspect
 import os
 import sys
@@ -19,11 +20,11 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar, copy_context
+from contextlib import ExitStack, contextmanager, nullcontext
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from threading import Lock
+from threading import Lock, Semaphore
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 import numpy as np
@@ -156,6 +157,7 @@ R = TypeVar("R")
 Report: TypeAlias = Callable[[int, int, str], None]
 
 _BAR_WIDTH = 30
+_MANY_ROWS = 100_000
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -165,16 +167,19 @@ class Computation:
 
     n_jobs: Number of threads; None for one per core, which LightGBM calls 0.
     workers: The user's, which carry out tasks; None for the package's own threads.
+    slots: As many threads as steps that run at the same time share for their tasks, which have one each; None where
+        there is one step.
     """
 
     n_jobs: int | None = None
     workers: ExecutorWorkers | DaskWorkers | None = None
     report: Report | None = None
+    slots: tuple[int, Semaphore] | None = None
 
     @property
     def n_threads(self) -> int:
         """Number of threads."""
-        return self.n_jobs or os.cpu_count() or 1
+        return self.slots[0] if self.slots else self.n_jobs or os.cpu_count() or 1
 
 
 _AS_OUTSIDE_OF_A_FIT = Computation()
@@ -318,13 +323,19 @@ class Threads(ThreadPoolExecutor):
         large. An error of a task is raised in the place of its result, and tasks that have not begun are dropped.
         """
         waiting: deque[Future[R]] = deque()
+        slots = current().slots
+
+        def in_slot(context: Context, task: T) -> R:
+            with slots[1] if slots else nullcontext():
+                return context.run(work, task)
+
         inline = self.n == 1 or (isinstance(tasks, Collection) and len(tasks) < 2)
         try:
             for task in tasks:
                 if not inline and (is_concurrent is None or is_concurrent(task)):
                     context = copy_context()
                     context.run(_current.set, Computation(self.n_jobs_of_each))
-                    waiting.append(self.submit(context.run, work, task))
+                    waiting.append(self.submit(in_slot, context, task))
                     if len(waiting) > self.n:
                         yield waiting.popleft().result()
                 else:
@@ -353,9 +364,17 @@ def in_order(
 
 
 def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
-    """Return the results of two functions that run at the same time, for steps that wait for the user's workers."""
+    """Return the results of two functions that run at the same time, on the user's workers or on the same threads."""
+    here = current()
+    if here.workers is None and here.slots is None:
+        # One number of LightGBM's threads for both: see lightgbm_threads.
+        token = _current.set(replace(here, n_jobs=1, slots=(here.n_threads, Semaphore(here.n_threads))))
+        try:
+            return at_the_same_time(first, second)
+        finally:
+            _current.reset(token)
     # Warnings come in the order of the functions. If the first function raises an error, that of the second is dropped.
-    with ThreadPoolExecutor(1, initializer=_prepare_thread, initargs=(current().n_jobs,)) as thread:
+    with ThreadPoolExecutor(1, initializer=_prepare_thread, initargs=(here.n_jobs,)) as thread:
         with collected_warnings() as second_warnings:
             # The context of the second function is copied here, and with it where its warnings go.
             pending = thread.submit(copy_context().run, second)
@@ -364,6 +383,12 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
     for message in second_warnings:
         warn(message)
     return first_result, second_result
+
+
+def trim_memory(n_rows: int) -> None:
+    """Give memory back that a step on many rows has freed: the C library of Linux keeps a part for each thread."""
+    if n_rows >= _MANY_ROWS and sys.platform == "linux":
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
 
 
 def lightgbm_threads(n_jobs: int | None) -> dict[str, Any]:

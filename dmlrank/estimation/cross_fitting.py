@@ -138,38 +138,41 @@ def assign_folds(units: FoldUnits, n_folds: int, key: bytes) -> Folds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IdenticalContexts:
-    """Kinds of contexts in the same fold with the same label on the same ordered pair.
+    """Kinds of contexts in the same fold, with the same features, and the same label on the same ordered pair.
 
-    Without features, all contexts of a kind have the same mu and therefore the same influence value.
+    All contexts of a kind have the same mu, that of a table, and therefore the same influence value.
 
-    A million contexts with one vote each on K models form at most K (K - 1) C kinds in a fold. The contexts without
-    labels form one kind per fold. A context with several labelled cells, or with a label that is not one-hot, is a
+    A million contexts with one vote each on K models form at most K (K - 1) C kinds for a table. The contexts without
+    labels form one kind per table. A context with several labelled cells, or with a label that is not one-hot, is a
     kind of its own.
 
     kind (n,): Kind of each context.
-    fold (k,): Fold of each kind, never decreasing.
+    table (k,): Table of each kind, never decreasing.
     cells: The r labelled cells of one representative context of each kind, with the votes of all contexts in the
         kind.
     cell_kind (r,): Kind of each of these r cells, never decreasing.
     representative (r,): For each of the r cells, its index among the m labelled cells of the data.
     row (m,): For each labelled cell of the data, the index of the cell among the r that represents it.
+    table_context (T,): A context of each table.
     copies (n,): Copies of each context, as in the data.
     """
 
     kind: IntArray
-    fold: IntArray
+    table: IntArray
     cells: Cells
     cell_kind: IntArray
     representative: IntArray
     row: IntArray
+    table_context: IntArray
     copies: IntArray | None = None
 
     def __len__(self) -> int:
-        return len(self.fold)
+        return len(self.table)
 
     def is_constant_within_kinds(self, values: FloatArray) -> bool:
         """Whether the labelled cells that one cell represents all have the same value; ``values`` is (m,)."""
-        return bool((values[self.representative][self.row] == values).all())
+        # What is computed from equal features may differ by rounding.
+        return np.allclose(values[self.representative][self.row], values, rtol=1e-12, atol=0)
 
 
 def may_save_half(data: PreferenceData) -> bool:
@@ -182,15 +185,15 @@ def may_save_half(data: PreferenceData) -> bool:
     return 2 * int((n_cells > 1).sum()) < len(data.x)
 
 
-def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalContexts:
+def find_identical_contexts(data: PreferenceData, table: IntArray, table_context: IntArray) -> IdenticalContexts:
     """Sort contexts into kinds of identical ones.
 
-    Shapes: fold (n,).
+    Shapes: table (n,), table_context (T,).
     """
     cells = data.cells
     n_cells = np.bincount(cells.context, minlength=len(data.x))
     code, n_codes = _label_codes(data, n_cells)
-    _, context_of_kind, kind = np.unique(fold * n_codes + code, return_index=True, return_inverse=True)
+    _, context_of_kind, kind = np.unique(table * n_codes + code, return_index=True, return_inverse=True)
     # The cells of the representative contexts follow each other in the order of the kinds.
     first_cell, n_kind_cells = np.cumsum(n_cells) - n_cells, n_cells[context_of_kind]
     cell_kind = np.repeat(np.arange(len(context_of_kind)), n_kind_cells)
@@ -204,7 +207,8 @@ def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalCo
     votes = np.bincount(row, weights=cells.n_votes, minlength=len(cell)).astype(np.intp)
     copies = np.bincount(row, cells.copies, len(cell)).astype(np.intp)
     merged = replace(cells.only(cell), n_votes=votes, copies=copies)
-    return IdenticalContexts(kind, fold[context_of_kind], merged, cell_kind, cell, row, data.copies)
+    of_kind = table[context_of_kind]
+    return IdenticalContexts(kind, of_kind, merged, cell_kind, cell, row, table_context, data.copies)
 
 
 def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int]:
@@ -438,18 +442,31 @@ class CrossFittedMu:
             self._cache[cells] = probabilities
         return self._cache[cells]
 
-    # --- without features, where all contexts of a fold have the same probabilities -----------------------------------
+    # --- where many contexts of a fold have the same features, or there are none --------------------------------------
+
+    def numbered_tables(self) -> tuple[IntArray, IntArray]:
+        """Return the number of each context's probabilities, (n,), and a context of each of these T tables, (T,)."""
+        number, contexts = np.empty(len(self.x), dtype=np.intp), list[int]()
+        for fold in range(self.folds.n_folds):
+            in_fold = np.flatnonzero(self.folds.fold == fold)
+            representative, place = distinct_rows(self.x, in_fold)
+            number[in_fold] = place + len(contexts)
+            contexts += representative.tolist()
+        return number, np.array(contexts, dtype=np.intp)
 
     def identical_contexts(self, data: PreferenceData) -> IdenticalContexts:
-        """Return the kinds of contexts with the same fold and the same labels."""
+        """Return the kinds of contexts with the same fold, the same features and the same labels."""
         if data.cells not in self._kinds:
             self._kinds.clear()
-            self._kinds[data.cells] = find_identical_contexts(data, self.folds.fold)
+            self._kinds[data.cells] = find_identical_contexts(data, *self.numbered_tables())
         return self._kinds[data.cells]
 
-    def tables(self) -> FloatArray:
-        """Return the probabilities in the contexts of each of the F folds, (F, K, K, C)."""
-        return np.concatenate([model.predict(np.empty((1, 0))) for model in self.models])
+    def tables(self, contexts: IntArray | None = None) -> FloatArray:
+        """Return the probabilities in T contexts, sorted by fold, (T, K, K, C), by default one of each fold."""
+        if contexts is None:
+            return np.concatenate([model.predict(np.empty((1, 0))) for model in self.models])
+        by_fold = (self.x[contexts[self.folds.fold[contexts] == fold]] for fold in range(len(self.models)))
+        return np.concatenate([model.predict(x) for model, x in zip(self.models, by_fold, strict=True)])
 
     def held_out(self, cells: Cells) -> FloatArray:
         """Return the probabilities of m cells, (m, C), that their own labels have not entered.

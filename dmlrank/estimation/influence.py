@@ -336,31 +336,58 @@ class Influence(CentredValues):
         return replace(self, value=np.broadcast_to(self.plugin, self.value.shape))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AddedByLabel:
+    """What labels add to influence values: amount (E_j - E_k + c column) + shift, for items j and k of the label.
+
+    of_items (T, K, d), of_column (T, d): E and c, in each table.
+    amount, column (r,): Of the cells of the kinds' representatives.
+    shift (d,): What every label adds besides.
+    """
+
+    of_items: FloatArray
+    of_column: FloatArray
+    amount: FloatArray
+    column: FloatArray
+    shift: FloatArray
+
+    def of(self, table: int, rows: slice, first: IntArray, second: IntArray) -> FloatArray:
+        """Return what labels of one table add, (b, d)."""
+        added = self.of_items[table][first]
+        added -= self.of_items[table][second]
+        added += self.column[rows, None] * self.of_column[table]
+        added *= self.amount[rows, None]
+        added += self.shift
+        return added
+
+
 @dataclass(frozen=True, eq=False)
 class CompressedInfluence:
     """Influence of a score from k kinds of identical contexts, without arrays of shape (n, d).
 
-    mu (F, K, K, C): mu in each of the F folds, clipped at the floor for scores that need a floor.
-    residual (r, C): 1 / pi (Y - mu) at the cells of the kinds' representatives.
+    mu (T, K, K, C): mu in each of the T tables of the kinds, clipped at the floor for scores that need a floor.
+    propensity (r,): pi at the cells of the kinds' representatives, whose residuals are (Y - mu) / pi.
     weight (n,): Weights of the contexts in the target population, with mean one.
-    by_fold (F, d): F(mu) in each fold.
+    by_table (T, d): F(mu) in each table.
     plugin, estimate (d,): Weighted mean of F(mu), and the debiased estimate.
     variance_correction (d, d): See :class:`dmlrank.estimation.influence.Influence`.
-    excess (k,): By how much of the mean correction the value of each kind is above that of its fold; None for none.
+    excess (k,): By how much of the mean correction the value of each kind is above that of its table; None for none.
+    added: What is added to the correction; None for nothing.
     """
 
     score: Functional
     kinds: IdenticalContexts
     mu: FloatArray
-    residual: FloatArray
+    propensity: FloatArray
     weight: FloatArray
     ordered: bool
     blocks: InfluenceBlocks
-    by_fold: FloatArray
+    by_table: FloatArray
     plugin: FloatArray
     estimate: FloatArray
     variance_correction: FloatArray | None = None
     excess: FloatArray | None = None
+    added: AddedByLabel | None = None
 
     @property
     def n_contexts(self) -> int:
@@ -387,11 +414,11 @@ class CompressedInfluence:
         squares, fourths = (weight_sums(self.kinds, self.weight, power) for power in (2, 4))
         second, fourth = np.zeros((self.n_scores, self.n_scores)), np.zeros(self.n_scores)
         amounts, kinds, score = np.zeros_like(second), self.kinds, self.score
-        shift, moved = self.by_fold - self.estimate, np.zeros_like(self.by_fold)
+        shift, moved = self.by_table - self.estimate, np.zeros_like(self.by_table)
         # Where a label moves scores along the direction of its pair, sums by pair take the place of products, which
         # would take long.
         is_large = len(kinds) * second.size > _LARGE_PRODUCT and bool((np.diff(kinds.cell_kind) > 0).all())
-        by_pair = is_large and is_moved_by_pair(score) and self.excess is None
+        by_pair = is_large and is_moved_by_pair(score) and self.excess is None and self.added is None
         for part in self._parts():
             phi = self._phi_before_weighting(part)
             square = np.square(phi)
@@ -402,10 +429,10 @@ class CompressedInfluence:
                 second += phi.T @ phi
                 continue
             rows = slice(*np.searchsorted(kinds.cell_kind, [part.start, part.stop]))
-            pairs, fold = (kinds.cells.first[rows], kinds.cells.second[rows]), kinds.fold[part.start]
-            change = score.term_changes(self.mu[fold], self.residual[rows], *pairs, ordered=self.ordered)
+            pairs, table = (kinds.cells.first[rows], kinds.cells.second[rows]), kinds.table[part.start]
+            change = score.term_changes(self.mu[table], self._residual(table, rows), *pairs, ordered=self.ordered)
             np.add.at(amounts, pairs, squares[kinds.cell_kind[rows]] * np.square(change))
-            moved[fold] += squares[part] @ phi - squares[part].sum() / 2 * shift[fold]
+            moved[table] += squares[part] @ phi - squares[part].sum() / 2 * shift[table]
         if by_pair:
             crossed = moved.T @ shift
             second = score.sum_over_pairs(amounts) + crossed + crossed.T
@@ -425,7 +452,7 @@ class CompressedInfluence:
         correction = np.zeros((len(self.kinds), self.n_scores))
         for part in self._parts():
             correction[part] = self._corrections(part)
-        value = self.by_fold[self.kinds.fold]
+        value = self.by_table[self.kinds.table]
         if self.excess is not None:
             value = value + np.outer(self.excess, self.estimate - self.plugin)
         return Influence(
@@ -439,18 +466,18 @@ class CompressedInfluence:
         )
 
     def _parts(self) -> Iterator[slice]:
-        """Yield the kinds in chunks, each of them within one fold."""
+        """Yield the kinds in chunks, each of them with one table."""
         size = max(1, _CHUNK // self.n_scores)
-        # The folds of the kinds never decrease.
-        bounds = np.searchsorted(self.kinds.fold, np.arange(len(self.by_fold) + 1))
-        for fold_start, fold_end in pairwise(bounds.tolist()):
-            for start in range(fold_start, fold_end, size):
-                yield slice(start, min(start + size, fold_end))
+        # The tables of the kinds never decrease.
+        bounds = np.searchsorted(self.kinds.table, np.arange(len(self.by_table) + 1))
+        for first, end in pairwise(bounds.tolist()):
+            for start in range(first, end, size):
+                yield slice(start, min(start + size, end))
 
     def _phi_before_weighting(self, part: slice) -> FloatArray:
-        """Return F(mu) plus correction less the estimate, (b, d), for b kinds of one fold."""
+        """Return F(mu) plus correction less the estimate, (b, d), for b kinds of one table."""
         phi = self._corrections(part)
-        phi += self.by_fold[self.kinds.fold[part.start]] - self.estimate
+        phi += self.by_table[self.kinds.table[part.start]] - self.estimate
         if self.excess is not None:
             phi += np.outer(self.excess[part], self.estimate - self.plugin)
         return phi
@@ -462,13 +489,33 @@ class CompressedInfluence:
         of_kind[self.kinds.kind] = chosen
         return replace(self, excess=1 - of_kind * (self.n_contexts / weight[chosen].sum()))
 
+    def mean_correction(self) -> FloatArray:
+        """Return the weighted mean of the corrections, (d,)."""
+        sums = weight_sums(self.kinds, self.weight, 1)
+        of_parts = [sums[part] @ self._corrections(part) for part in self._parts()]
+        return np.asarray(np.sum(of_parts, axis=0) / self.n_contexts)
+
+    def of_added(self, added: AddedByLabel, estimate: FloatArray) -> CompressedInfluence:
+        """Return the influence of what labels add alone, with this estimate."""
+        nothing, no_residuals = np.zeros_like(self.by_table), np.broadcast_to(np.inf, self.propensity.shape)
+        alone = replace(self, propensity=no_residuals, by_table=nothing, plugin=nothing[0], variance_correction=None)
+        return replace(alone, estimate=estimate, excess=None, added=added)
+
+    def _residual(self, table: int, rows: slice) -> FloatArray:
+        """Return the residuals of cells with one table, (b, C)."""
+        cells = self.kinds.cells
+        mu = self.mu[table, cells.first[rows], cells.second[rows]]
+        return np.asarray((cells.y[rows] - mu) / self.propensity[rows, None])
+
     def _corrections(self, part: slice) -> FloatArray:
-        """Return the corrections of b kinds of one fold, (b, d)."""
-        kinds = self.kinds
+        """Return the corrections of b kinds of one table, (b, d)."""
+        kinds, table = self.kinds, self.kinds.table[part.start]
         rows = slice(*np.searchsorted(kinds.cell_kind, [part.start, part.stop]))
-        table, delta = self.mu[kinds.fold[part.start]], self.residual[rows]
-        first, second = kinds.cells.first[rows], kinds.cells.second[rows]
-        change = self.score.derivative_along(table, delta, first, second, ordered=self.ordered)
+        pairs = kinds.cells.first[rows], kinds.cells.second[rows]
+        residual = self._residual(table, rows)
+        change = self.score.derivative_along(self.mu[table], residual, *pairs, ordered=self.ordered)
+        if self.added is not None:
+            change += self.added.of(table, rows, *pairs)
         place = kinds.cell_kind[rows] - part.start
         if np.array_equal(place, np.arange(part.stop - part.start)):
             return change

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import SMALL_CHANGE, Functional, difference_step
 from .cross_fitting import (
     ContextPart,
+    CrossFittedMu,
     HeldOutLabels,
     IdenticalContexts,
     clip_and_count,
@@ -43,6 +44,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 # Largest number of probabilities that all numerical derivatives of a variance correction may take together.
 _CHEAP = 4e8
+# Largest number of probabilities of all pairs that are kept for all contexts with different features: 320 MB.
+_TABLE_ENTRIES = 4e7
 # Length of a finite-difference step, relative to the smallest probability, where scores have a logit or a division.
 _STEP = 1e-3
 
@@ -285,10 +288,10 @@ def one_step(
     labelled in either order. With a judge, delta is G / rho (m - mu) + S / pi (Y - m), where G = 1 where the pair was
     judged, with probability rho, and m = P(Y | x, verdict).
 
-    If mu is the same in all contexts of a fold, F(mu) and its derivative are the same as well. The correction of a
-    context is linear in its residuals, so that the sum of the corrections in a fold is the derivative along the sum of
-    the residuals, and the sums over all contexts of phi phi' and of phi^4 are sums over representatives, weighted by
-    sums of the second and fourth powers of the contexts' weights.
+    If mu is the same in all contexts of a fold, or in those with the same features, F(mu) and its derivative are the
+    same as well. The correction of a context is linear in its residuals, so that the sum of the corrections of these
+    contexts is the derivative along the sum of the residuals, and the sums over all contexts of phi phi' and of phi^4
+    are sums over representatives, weighted by sums of the second and fourth powers of the contexts' weights.
 
     References
     ----------
@@ -311,18 +314,24 @@ def useful_kinds(
     blocks: InfluenceBlocks,
 ) -> IdenticalContexts | None:
     """Return kinds of identical contexts where these give the same estimates as all contexts at a lower cost."""
-    constant, needs_too_much = mu_by_fold(nuisances.mu), data.n_contexts * data.n_items > MAX_STORED
+    mu, needs_too_much = nuisances.mu, data.n_contexts * data.n_items > MAX_STORED
     if (
-        constant is None
+        not isinstance(mu, CrossFittedMu)
+        or (mu_by_fold(mu) is None and not (needs_too_much and _has_few_tables(mu, data)))
         or nuisances.judge is not None
         or not blocks.one_per_context
         or not all(score.has_fast_pairs for score in estimands.values())
         or not (needs_too_much or may_save_half(data))
     ):
         return None
-    kinds = constant.identical_contexts(data)
+    kinds = mu.identical_contexts(data)
     is_cheaper = 2 * len(kinds) <= data.n_contexts or needs_too_much or data.copies is not None
     return kinds if is_cheaper and kinds.is_constant_within_kinds(nuisances.propensity) else None
+
+
+def _has_few_tables(mu: CrossFittedMu, data: PreferenceData) -> bool:
+    """Whether the contexts have so few different features that the probabilities of all of them fit into memory."""
+    return len(mu.numbered_tables()[1]) * data.n_items**2 * data.n_categories <= _TABLE_ENTRIES
 
 
 def evaluate_identical_contexts(
@@ -334,32 +343,38 @@ def evaluate_identical_contexts(
     weight: FloatArray,
 ) -> OneStepResult:
     """Estimate by one step with one influence value for each of the :func:`useful_kinds`."""
-    constant = mu_by_fold(nuisances.mu)
-    assert constant is not None
-    unclipped, cells, n = constant.tables(), kinds.cells, data.n_contexts
-    pairs = (kinds.fold[kinds.cell_kind], cells.first, cells.second)
-    cell_mu, pi = unclipped[pairs], nuisances.propensity[kinds.representative]
-    held_out = constant.held_out(data.cells)
+    mu_of_folds = nuisances.mu
+    assert isinstance(mu_of_folds, CrossFittedMu)
+    unclipped, cells, n = mu_of_folds.tables(kinds.table_context), kinds.cells, data.n_contexts
+    pairs = (kinds.table[kinds.cell_kind], cells.first, cells.second)
+    pi, has_features = nuisances.propensity[kinds.representative], mu_by_fold(mu_of_folds) is None
+    held_out = (mu_of_folds.at if has_features else mu_of_folds.held_out)(data.cells)
+    cell_mu = held_out if has_features else np.take(unclipped[pairs], kinds.row, axis=0)
     apart = next(iter(estimands.values())).apart
     scale = pair_variance_scale(HeldOutLabels(held_out[kinds.representative], cells), pi, data, apart=apart)
     sums, square_sums = (weight_sums(kinds, weight, power) for power in (1, 2))
-    fold_weight = np.bincount(kinds.fold, sums, len(unclipped))
-    n_contexts = np.bincount(constant.folds.fold, data.copies, len(unclipped)).astype(np.intp)
+    table_weight = np.bincount(kinds.table, sums, len(unclipped))
+    n_contexts = np.bincount(kinds.table[kinds.kind], data.copies, len(unclipped)).astype(np.intp)
     clipped, n_below = clip_and_count(unclipped, nuisances.floor, n_contexts)
 
     def evaluate(score: Functional) -> CompressedInfluence:
         mu = clipped if score.interior else unclipped
         residual = (cells.y - mu[pairs]) / pi[:, None]
 
-        def direction(amount: FloatArray) -> FloatArray:
-            """Return the sums of the residuals by fold and pair, (F, K, K, C), with an amount for each kind, (k,)."""
-            code, n_codes = np.ravel_multi_index(pairs, mu.shape[:3]), int(np.prod(mu.shape[:3]))
-            columns = [np.bincount(code, amount[kinds.cell_kind] * column, n_codes) for column in residual.T]
-            total: FloatArray = np.stack(columns, axis=-1).astype(float).reshape(mu.shape)
-            return total if data.ordered else total + in_other_order(total)
+        def directions(amount: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+            """Yield b tables, (b, K, K, C), with the sums of their residuals; each kind has an amount, (k,)."""
+            for part in row_slices(len(mu), mu[0].size, CHUNK):
+                tables, rows = mu[part], slice(*np.searchsorted(pairs[0], [part.start, part.stop]))
+                at, n_codes = tuple(of_cells[rows] for of_cells in pairs), int(np.prod(tables.shape[:3]))
+                code = np.ravel_multi_index((at[0] - part.start, *at[1:]), tables.shape[:3])
+                of_rows = amount[kinds.cell_kind[rows]]
+                columns = [np.bincount(code, of_rows * column, n_codes) for column in residual[rows].T]
+                total: FloatArray = np.stack(columns, axis=-1).astype(float).reshape(tables.shape)
+                yield tables, total if data.ordered else total + in_other_order(total)
 
-        by_fold, correction = score.value_and_derivative(mu, direction(sums))
-        plugin = fold_weight @ by_fold / fold_weight.sum()
+        values, corrections = zip(*(score.value_and_derivative(*of_part) for of_part in directions(sums)), strict=True)
+        by_table, correction = np.concatenate(values), np.concatenate(corrections)
+        plugin = table_weight @ by_table / table_weight.sum()
         added_variance = None
         if has_variance_correction(score, data):
             if score.pair_local:
@@ -367,10 +382,12 @@ def evaluate_identical_contexts(
                 of_pairs = (cells.first, cells.second, data.n_items)
                 added_variance = local_variance_correction(score, mu[pairs], residual, amount, of_pairs) / n
             else:
-                added_variance = variance_correction(score, mu, direction(square_sums), scale, np.ones(len(mu))) / n
+                of_tables = directions(square_sums)
+                by_part = [variance_correction(score, *some, scale, np.ones(len(some[0]))) for some in of_tables]
+                added_variance = np.sum(by_part, axis=0) / n
         estimate = plugin + correction.sum(axis=0) / n
         return CompressedInfluence(
-            score, kinds, mu, residual, weight, data.ordered, blocks, by_fold, plugin, estimate, added_variance
+            score, kinds, mu, pi, weight, data.ordered, blocks, by_table, plugin, estimate, added_variance
         )
 
     influences: dict[EstimandName, InfluenceFunction] = {name: evaluate(score) for name, score in estimands.items()}
@@ -378,7 +395,7 @@ def evaluate_identical_contexts(
     report(n, n, "scores, contexts")
     return OneStepResult(
         influences,
-        np.take(cell_mu, kinds.row, axis=0),
+        cell_mu,
         held_out,
         HeldOutLabels.of(nuisances.mu, data, held_out),
         n_below * needs_floor,

@@ -9,20 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from itertools import combinations
+from operator import iadd
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dtrtri
 from scipy.special import logit
 
-from .._utils.tasks_and_threads import one_thread, warn
+from .._utils.tasks_and_threads import in_workers, one_thread, trim_memory, warn
 from ..data.arrays import row_slices
+from ..data.columns import row_codes
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import IntervalWarning, listed
 from ..functionals import BradleyTerry, Functional
 from .cross_fitting import CrossFittedMu, clip_and_renormalise
-from .influence import Influence, InfluenceBlocks, OneStepResult, add_to_rows
+from .influence import (
+    AddedByLabel,
+    CompressedInfluence,
+    InfluenceBlocks,
+    InfluenceFunction,
+    OneStepResult,
+    add_to_rows,
+)
 
 # Contexts over which the curvature is averaged, in closed form and by differences, and features on which the error of
 # mu may depend.
@@ -49,8 +59,8 @@ _FEWEST_PAIRS = 0.1
 # Labels show an error of mu along a product of three features where log-odds are wrong by this much in the root mean
 # square, and the mean square is this many standard deviations from 0. At most so many coefficients are estimated.
 _LARGEST_ERROR, _CERTAIN, _MOST_COLUMNS = 0.3, 5.0, 2000
-# Entries of a table of contexts and pairs that are computed at a time, so that a few of them stay in cache.
-_ENTRIES = 250_000
+# Entries of a table that are computed at a time, so that a few of them stay in cache; rows of a block of a matrix.
+_ENTRIES, _BLOCK = 250_000, 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,23 +69,34 @@ class SecondOrder:
 
     change (d,): u, which is added to the scores; the estimated bias is -u.
     correction (q, d): What is added to the correction of each influence block. The weighted sum over blocks is n u.
+        Where influence values are those of kinds of contexts, it is the same for the labels of each kind.
     is_full: Whether the labels are enough for the full dictionary.
     """
 
     change: FloatArray
-    correction: FloatArray
+    correction: FloatArray | AddedByLabel
     is_full: bool
 
     def removed_from(self, result: OneStepResult) -> OneStepResult:
         """Return a one-step estimate with u added to the scores and to their influence values."""
-        target = result.target.by_context()
-        corrected = replace(target, correction=target.correction + self.correction)
+        corrected: InfluenceFunction
+        if isinstance(self.correction, AddedByLabel):
+            assert isinstance(result.target, CompressedInfluence)
+            estimate = result.target.estimate + self.change
+            corrected = replace(result.target, added=self.correction, estimate=estimate)
+        else:
+            target = result.target.by_context()
+            corrected = replace(target, correction=target.correction + self.correction)
         return replace(result, influences={**result.influences, "target": corrected})
 
-    def influence(self, target: Influence) -> Influence:
+    def influence(self, target: InfluenceFunction) -> InfluenceFunction:
         """Return u with its influence values, from the estimate to which it was added."""
-        value = np.zeros_like(target.value)
-        return replace(target, value=value, correction=self.correction, variance_correction=None)
+        if isinstance(self.correction, AddedByLabel):
+            assert isinstance(target, CompressedInfluence)
+            return target.of_added(self.correction, self.change)
+        whole = target.by_context()
+        value = np.zeros_like(whole.value)
+        return replace(whole, value=value, correction=self.correction, variance_correction=None)
 
 
 @one_thread()
@@ -86,7 +107,7 @@ def second_order(
     floor: float,
     *,
     blocks: InfluenceBlocks,
-    target: Influence,
+    target: InfluenceFunction,
     units: Sequence[tuple[float, IntArray]],
 ) -> SecondOrder | None:
     r"""Estimate the second-order bias of curved scores; None where the labels are too few for any dictionary.
@@ -151,12 +172,16 @@ def second_order(
     n_contexts = _N_CONTEXTS if bt else _affordable_contexts(functional, data, n_folds)
     if not n_contexts:
         return None
-    parts, contexts = Part.of(functional), np.argsort(data.seed_order)[:n_contexts]
-    shares, tables = [], list[FloatArray]()
+    # Equal contexts are evaluated once.
+    place = row_codes(data.x[rows] for rows in row_slices(*data.x.shape))
+    parts, distinct = Part.of(functional), np.unique(place, return_index=True)[1]
+    contexts = np.argsort(data.seed_order)[:n_contexts]
+    evaluated, at = np.unique(place[contexts], return_inverse=True)
+    shares, tables, x = [], list[FloatArray](), data.x[distinct[evaluated]]
     for model in mu.models:
         # The probabilities of all categories are several times as large as the win shares.
-        slices = row_slices(len(contexts), n_items**2 * data.n_categories)
-        of_rows = (clip_and_renormalise(model.predict(data.x[contexts[rows]]), floor) for rows in slices)
+        slices = row_slices(len(x), n_items**2 * data.n_categories)
+        of_rows = (clip_and_renormalise(model.predict(x[rows]), floor) for rows in slices)
         if bt is None:
             lowest = _SMALLEST if functional.interior else 0.0
             tables.append(clip_and_renormalise(np.concatenate(list(of_rows)), lowest))
@@ -169,45 +194,131 @@ def second_order(
         of_pairs = 2.0 if data.ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None]
         directions = of_pairs * bt.label_directions(n_items)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
-    strongest, n_labels, estimated = strongest_features(data, contexts, shares), len(data.cells) / n_folds, None
-    for number, (functions, is_full) in enumerate(dictionaries(data, strongest, n_labels)):
-        labels = [
-            Labels.of(data, mu, floor, functions=functions, part=part, blocks=blocks, weight=weight) for part in parts
-        ]
+    strongest = strongest_features(data, contexts, shares, at)
+    n_labels, fold_of_entry = len(data.cells) / n_folds, mu.folds.fold[data.cells.context[blocks.entry_cell]]
+    of_evaluated, estimated = np.bincount(at, weight[contexts]) / weight[contexts].sum(), None
+    for number, (functions, is_full) in enumerate(dictionaries(data, strongest, n_labels, distinct, place)):
+        of_fit = partial(Labels.of, data, mu, floor, functions=functions, place=place, blocks=blocks, weight=weight)
+        labels = [of_fit(part=part) for part in parts]
         if not number:
-            _warn_of_products(data, strongest, labels[0], mu.folds.fold, units, n_labels)
-        information = [one.information(n_items) / one.weight.sum() for one in labels]
-        at = functions[contexts], weight[contexts] / weight[contexts].sum()
-        fold_of_entry = mu.folds.fold[labels[0].context]
-        change, correction = np.zeros(target.n_scores), np.zeros((len(blocks.context), target.n_scores))
-        for fold in np.unique(fold_of_entry).tolist():
-            mine = [one.only(np.flatnonzero(fold_of_entry == fold)) for one in labels]
-            of_entries = [(sign, unit[mine[0].block]) for sign, unit in units]
-            share_of_pairs = mine[0].share_of_pairs(of_entries)
-            if share_of_pairs < _FEWEST_PAIRS:
-                continue
-            size = float(mine[0].weight.sum())
-            errors = [ErrorOfMu.of(one, known * size, n_items) for one, known in zip(mine, information, strict=True)]
-            if bt is not None:
-                u, *gradients = errors[0].curvature(mine[0], of_entries, shares[fold], *at, directions)
-            else:
-                u, gradients = _curvature(functional, tables[fold], mine, errors, of_entries, *at, ordered=data.ordered)
-            factor = fold_weight[fold] / share_of_pairs
-            change += factor * u
-            for one, error, gradient in zip(mine, errors, gradients, strict=True):
-                left = one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
-                of_labels = one.values(cho_solve(error.factor, gradient))
-                add_to_rows(correction, one.block, of_labels * (n * factor * left)[:, None])
+            _warn_of_products(data, strongest, labels[0], distinct, place, fold_of_entry, units, n_labels)
+            trim_memory(n)
+        information = [one.information(n_items, one.variance) for one in labels]
+        for one, of_part in zip(labels, information, strict=True):
+            of_part /= one.weight.sum()
+        known = (
+            functional,
+            data.ordered,
+            labels,
+            information,
+            fold_of_entry,
+            units,
+            shares if bt else tables,
+            directions,
+        )
+        task = _Task(*known, functions[evaluated], of_evaluated)
+        trim_memory(n)
+        change, found, folds = np.zeros(target.n_scores), [], np.unique(fold_of_entry).tolist()
+        for fold, of_fold in zip(folds, in_workers(_Task.in_fold, task, folds, name="second order"), strict=True):
+            if of_fold is not None:
+                share_of_pairs, u, *by_label = of_fold
+                factor = fold_weight[fold] / share_of_pairs
+                change += factor * u
+                found.append((np.flatnonzero(fold_of_entry == fold), n * factor, *by_label))
+        trim_memory(n)
         # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
+        n_labels_of_blocks = weight[blocks.context] @ blocks.weight
+        if bt is not None and isinstance(target, CompressedInfluence):
+            added = _added_by_kind(target, labels[0], functions[place[target.kinds.table_context]], found)
+            excess = n * (target.of_added(added, change).mean_correction() - change)
+            return SecondOrder(change, replace(added, shift=-excess / n_labels_of_blocks), is_full)
+        correction = np.zeros((len(blocks.context), target.n_scores))
+        for rows, factor, solved, left in found:
+            for one, columns, of_labels in zip(labels, solved, left, strict=True):
+                mine = one.only(rows)
+                add_to_rows(correction, mine.block, mine.values(columns) * (factor * of_labels)[:, None])
         excess = weight[blocks.context] @ correction - n * change
-        correction -= blocks.weight[:, None] * (excess / (weight[blocks.context] @ blocks.weight))
+        correction -= blocks.weight[:, None] * (excess / n_labels_of_blocks)
         estimated = SecondOrder(change, correction, is_full)
+        if bt is not None:
+            return estimated
         noise, of_scores = (one.power_sums()[0] for one in (estimated.influence(target), target))
         relative = float(np.mean(noise / np.where(of_scores > 0, of_scores, np.inf)))
-        if bt or relative <= _LARGEST_NOISE**2:
+        if relative <= _LARGEST_NOISE**2:
             # Differences of a function that is linear, though nobody said so, are rounding.
-            return estimated if bt or relative > _ROUNDING else None
+            return estimated if relative > _ROUNDING else None
     return estimated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """The estimate of u in each fold, with the inputs that folds share.
+
+    labels, information: Of each part; the information is scaled to labels of weight one.
+    fold_of_entry (e,): Fold of each label.
+    units: See :func:`second_order`.
+    tables: By fold, win shares in the b contexts, (b, K, K), or probabilities, (b, K, K, C).
+    directions (K, K, d): Those of Bradley-Terry scores, whose u has a closed form; empty for others.
+    functions (b, q), weight (b,): Of the contexts.
+    """
+
+    functional: Functional
+    ordered: bool
+    labels: list[Labels]
+    information: list[FloatArray]
+    fold_of_entry: IntArray
+    units: Sequence[tuple[float, IntArray]]
+    tables: list[FloatArray]
+    directions: FloatArray
+    functions: FloatArray
+    weight: FloatArray
+
+    def in_fold(self, fold: int) -> tuple[float, FloatArray, list[FloatArray], list[FloatArray]] | None:
+        """Return the share of pairs of different units, u before the division by it, and what labels add, by part.
+
+        A label adds z'H^-1 M b, of which H^-1 M b is returned, (K q + 1, d), times a number, (e,). None where nearly
+        all labels are those of one unit.
+        """
+        rows, table, at = np.flatnonzero(self.fold_of_entry == fold), self.tables[fold], (self.functions, self.weight)
+        labels, n_items = [one.only(rows) for one in self.labels], table.shape[1]
+        units = [(sign, unit[labels[0].block]) for sign, unit in self.units]
+        share_of_pairs, size = labels[0].share_of_pairs(units), float(labels[0].weight.sum())
+        if share_of_pairs < _FEWEST_PAIRS:
+            return None
+        known = zip(labels, self.information, strict=True)
+        errors = [ErrorOfMu.of(one, information * size, n_items) for one, information in known]
+        if len(self.directions):
+            u, *gradients = errors[0].curvature(labels[0], units, table, *at, self.directions)
+        else:
+            u, gradients = _curvature(self.functional, table, labels, errors, units, *at, ordered=self.ordered)
+        solved = [error.solve(gradient) for error, gradient in zip(errors, gradients, strict=True)]
+        left = [
+            one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
+            for one, error in zip(labels, errors, strict=True)
+        ]
+        return share_of_pairs, u, solved, left
+
+
+def _added_by_kind(
+    target: CompressedInfluence,
+    labels: Labels,
+    functions: FloatArray,
+    found: Sequence[tuple[IntArray, float, list[FloatArray], list[FloatArray]]],
+) -> AddedByLabel:
+    """Return what labels add to u where each kind of contexts has one sum, with no shift.
+
+    Shapes: functions (T, q).
+    """
+    kinds, (n_tables, d), q = target.kinds, target.by_table.shape, functions.shape[1]
+    amount, n_items = np.zeros(len(labels.residual)), target.mu.shape[1]
+    of_items, of_column = np.zeros((n_tables, n_items, d)), np.zeros((n_tables, d))
+    for rows, factor, (columns,), (left,) in found:
+        amount[rows] = factor * left
+        tables = np.unique(kinds.table[kinds.kind[labels.block[rows]]])
+        of_items[tables] = (functions[tables] @ columns[:-1].reshape(n_items, q, d)).transpose(1, 0, 2)
+        of_column[tables] = columns[-1]
+    at = kinds.representative
+    return AddedByLabel(of_items, of_column, amount[at], labels.log_odds[at], np.zeros(d))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,8 +360,8 @@ class Labels:
     """Labels from which the error of mu is estimated: e entries, the votes of a block on a labelled cell.
 
     part: The part of the categories that the labels are about.
-    functions (n, q): The functions t of all contexts.
-    context, first, second, block (e,): Context, items and influence block of each entry.
+    functions (m, q): The functions t of all different contexts.
+    context, first, second, block (e,): Number of the different context, items and influence block of each entry.
     residual, variance (e,): y - s and v = s (1 - s), times the share.
     weight (e,): Weight of the context in the target population.
     share (e,): The block's share of the cell's votes.
@@ -278,19 +389,21 @@ class Labels:
         floor: float,
         *,
         functions: FloatArray,
+        place: IntArray,
         part: Part,
         blocks: InfluenceBlocks,
         weight: FloatArray,
     ) -> Labels:
-        """Return the labels of a fit beside mu out of fold."""
-        cells, cell, worth = data.cells, blocks.entry_cell, part.worth
+        """Return the labels of a fit beside mu out of fold; ``place``, (n,), numbers the different contexts."""
+        cells, worth = data.cells, part.worth
+        cell = slice(None) if blocks.one_per_context else blocks.entry_cell
         fitted = np.clip(clip_and_renormalise(mu.at(cells), floor) @ worth, _SMALLEST, 1 - _SMALLEST)[cell]
         log_odds = np.clip(logit(fitted), -_CUT, _CUT)
         scale = float(np.sqrt(np.square(log_odds).mean())) or 1.0
         return cls(
             part=part,
             functions=functions,
-            context=cells.context[cell],
+            context=place[cells.context[cell]],
             first=cells.first[cell],
             second=cells.second[cell],
             block=blocks.entry_block,
@@ -323,22 +436,27 @@ class Labels:
         for rows in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
             yield int(self.first[rows[0]]), int(self.second[rows[0]]), rows
 
-    def information(self, n_items: int) -> FloatArray:
-        """Return the weighted sum of v z z', (K q + 1, K q + 1)."""
-        q, v = self.functions.shape[1], self.weight * self.variance
-        v_log_odds = v * self.log_odds
-        total, beside = np.zeros((n_items, q, n_items, q)), np.zeros((n_items, q))
+    def information(self, n_items: int, v: FloatArray) -> FloatArray:
+        """Return the weighted sum of v z z', (K q + 1, K q + 1), for v, (e,)."""
+        q, v = self.functions.shape[1], self.weight * v
+        information = np.zeros((n_items * q + 1, n_items * q + 1))
+        total = information[:-1, :-1].reshape(n_items, q, n_items, q)
         for j, k, rows in self.by_pair(n_items):
             t = self.functions[self.context[rows]]
-            product, of_log_odds = t.T @ (v[rows, None] * t), t.T @ v_log_odds[rows]
+            product = t.T @ (v[rows, None] * t)
             for one, other, sign in ((j, j, 1), (k, k, 1), (j, k, self.part.sign), (k, j, self.part.sign)):
                 total[one, :, other] += sign * product
-            beside[j] += of_log_odds
-            beside[k] += self.part.sign * of_log_odds
-        information = np.zeros((n_items * q + 1, n_items * q + 1))
-        information[:-1, :-1] = total.reshape(n_items * q, n_items * q)
-        information[-1] = information[:, -1] = np.append(beside, v_log_odds @ self.log_odds)
+        information[-1] = information[:, -1] = self.sums(v * self.log_odds, n_items)
         return information
+
+    def sums(self, amount: FloatArray, n_items: int) -> FloatArray:
+        """Return the sum of z times amounts, (K q + 1,), for amounts (e,)."""
+        of_items = [
+            np.bincount(self.first, of_function, n_items)
+            + self.part.sign * np.bincount(self.second, of_function, n_items)
+            for of_function in (amount * t[self.context] for t in self.functions.T)
+        ]
+        return np.append(np.stack(of_items, axis=1).ravel(), amount @ self.log_odds)
 
     def scores(self, unit: IntArray, n_items: int, n_units: int) -> sparse.csr_array:
         """Return the weighted sums of z (y - s) by unit, (units, K q + 1); ``unit``, (e,), numbers units from 0."""
@@ -350,6 +468,17 @@ class Labels:
         amounts = np.concatenate([amount, self.part.sign * amount, residual * self.log_odds[:, None]], axis=1)
         entries = amounts.ravel(), (np.repeat(unit, 2 * q + 1), place.ravel())
         return sparse.csr_array(entries, shape=(n_units, n_items * q + 1))
+
+    def squares(self, sign: float, unit: IntArray, n_items: int) -> FloatArray:
+        """Return the sum over units, (e,), of products of their sums of z (y - s), (K q + 1, K q + 1), with a sign."""
+        distinct, number = np.unique(unit, return_inverse=True)
+        if len(distinct) == len(unit):
+            return self.information(n_items, sign * self.weight * np.square(self.residual))
+        scores = self.scores(number.reshape(-1), n_items, len(distinct))
+        if scores.nnz > _DENSE * scores.shape[0] * scores.shape[1]:
+            dense = scores.toarray()
+            return np.asarray(sign * (dense.T @ dense))
+        return np.asarray(sign * (scores.T @ scores).toarray())
 
     def values(self, coefficients: FloatArray) -> FloatArray:
         """Return z'b of each entry, (e, d), for coefficients (K q + 1, d)."""
@@ -366,37 +495,38 @@ class ErrorOfMu:
     """The error of a part of mu in one fold, as the labels of this fold show it.
 
     coefficients (K q + 1,): b, and last c.
-    factor: Cholesky factor of H.
+    root: The inverse of the Cholesky factor of H, lower triangular: H^-1 is the product of its transpose with it.
     """
 
     coefficients: FloatArray
-    factor: tuple[FloatArray, bool]
+    root: FloatArray
 
     @classmethod
     def of(cls, labels: Labels, information: FloatArray, n_items: int) -> ErrorOfMu:
-        """Regress the residuals of labels on the dictionary, with a ridge of one on columns of unit scale."""
-        factor = cho_factor(information + np.eye(len(information)))
-        total = np.asarray(labels.scores(np.zeros_like(labels.block), n_items, 1).sum(axis=0)).ravel()
-        return cls(cho_solve(factor, total), factor)
+        """Regress the residuals of labels on the dictionary, with a ridge of one on columns of unit scale.
+
+        ``information`` is overwritten.
+        """
+        information.flat[:: len(information) + 1] += 1
+        # numpy's functions, unlike scipy's, let other threads compute; the transpose is in LAPACK's order.
+        root = dtrtri(np.linalg.cholesky(information).T, lower=0, overwrite_c=1)[0].T
+        return cls(root.T @ (root @ labels.sums(labels.weight * labels.residual, n_items)), root)
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Return H^-1 times columns, (K q + 1, d)."""
+        return self.root.T @ (self.root @ right)
 
     def terms(self, labels: Labels, group: IntArray, n_items: int) -> FloatArray:
         """Return the terms of groups of entries, (groups, K q + 1), whose sum is b; ``group``, (e,), numbers them."""
         scores = labels.scores(group, n_items, int(group.max()) + 1)
-        return np.asarray(cho_solve(self.factor, scores.toarray().T).T)
+        return self.solve(scores.toarray().T).T
 
     def noise(self, labels: Labels, units: Sequence[tuple[float, IntArray]], n_items: int) -> FloatArray:
         """Return the sum of b_i b_i' over independent units i, (K q + 1, K q + 1), c_i among b_i."""
-        size = len(self.coefficients)
-        noise = np.zeros((size, size))
-        for sign, unit in units:
-            distinct, number = np.unique(unit, return_inverse=True)
-            scores = labels.scores(number.reshape(-1), n_items, len(distinct))
-            if scores.nnz > _DENSE * len(distinct) * size:
-                dense = scores.toarray()
-                noise += sign * (dense.T @ dense)
-            else:
-                noise += sign * (scores.T @ scores).toarray()
-        return np.asarray(cho_solve(self.factor, cho_solve(self.factor, noise).T))
+        noise = reduce(iadd, (labels.squares(sign, unit, n_items) for sign, unit in units))
+        _sandwich(self.root, noise, is_lower=True)
+        _sandwich(self.root.T, noise, is_lower=False)
+        return noise
 
     def curvature(
         self,
@@ -412,30 +542,38 @@ class ErrorOfMu:
         Shapes: share (b, K, K), functions (b, q), weight (b,), directions (K, K, d), returns (d,), (K q + 1, d).
         """
         n_items, q, d = share.shape[1], functions.shape[1], directions.shape[2]
-        of_noise, log_odds = self.noise(labels, units, n_items), labels.as_column(share)
+        of_noise, t = self.noise(labels, units, n_items), functions
+        of_items, of_column = of_noise[:-1, :-1].reshape(n_items, q, n_items, q), of_noise[-1, :-1].reshape(n_items, q)
+        by_item, own = self.coefficients[:-1].reshape(n_items, q), np.einsum("jajb->jab", of_items)
         of_pair, of_change, of_slope = np.zeros((n_items, n_items, q)), *np.zeros((2, n_items, n_items))
-        for rows in row_slices(len(share), n_items**2, _ENTRIES):
-            t, column = functions[rows], log_odds[rows]
-            error = _error_of(self.coefficients, t, column, -1)
-            noise = np.stack(
-                [
-                    ((t @ row.reshape(q, -1)).reshape(-1, n_items, q) * t[:, None]).sum(axis=2)
-                    for row in of_noise[:-1, :-1].reshape(n_items, q, -1)
-                ],
-                axis=1,
-            )
-            own = np.einsum("xjj->xj", noise)
-            variance = own[:, :, None] + own[:, None, :] - noise - noise.transpose(0, 2, 1)
+        squares, pairs = (t[:, :, None] * t[:, None, :]).reshape(len(t), -1), np.nonzero(directions.any(axis=2))
+        for block in row_slices(len(pairs[0]), max(len(t), q**2), _ENTRIES):
+            j, k = pairs[0][block], pairs[1][block]
+            of_block = share[:, j, k]
+            column, curve = labels.as_column(of_block), (2 * of_block - 1) * weight[:, None]
+            error = t @ (by_item[j] - by_item[k]).T + self.coefficients[-1] * column
             # Of the log-odds' coefficient, and twice its covariance with the others.
-            variance += column * (2 * _error_of(of_noise[-1], t, column, -1) - of_noise[-1, -1] * column)
-            curve = (2 * share[rows] - 1) * weight[rows, None, None]
-            of_change += (curve * (np.square(error) - variance)).sum(axis=0)
+            variance = column * (2 * (t @ (of_column[j] - of_column[k]).T) + of_noise[-1, -1] * column)
+            crossed = of_items[j, :, k]
+            noise = (own[j] + own[k] - crossed - crossed.transpose(0, 2, 1)).reshape(len(j), -1)
+            of_change[j, k] = (curve * (np.square(error) - variance)).sum(axis=0)
+            of_change[j, k] -= ((curve.T @ squares) * noise).sum(axis=1)
             curve *= error
-            of_pair += np.tensordot(curve, t, axes=(0, 0))
-            of_slope += (curve * column).sum(axis=0)
+            of_pair[j, k], of_slope[j, k] = curve.T @ t, (curve * column).sum(axis=0)
         u, slope = np.tensordot(of_change, directions) / 2, np.tensordot(of_slope, directions)
-        by_item = [np.einsum(f"jkq,jkd->{item}qd", of_pair, directions, optimize=True) for item in "jk"]
-        return u, np.concatenate([(by_item[0] - by_item[1]).reshape(-1, d), slope[None]])
+        gradient = of_pair.transpose(0, 2, 1) @ directions
+        gradient -= of_pair.transpose(1, 2, 0) @ directions.transpose(1, 0, 2)
+        return u, np.concatenate([gradient.reshape(-1, d), slope[None]])
+
+
+def _sandwich(outer: FloatArray, middle: FloatArray, *, is_lower: bool) -> None:
+    """Put outer @ middle @ outer.T, for a triangular and a symmetric matrix, in the place of the symmetric one."""
+    blocks = [*row_slices(len(middle), 1, _BLOCK)]
+    # A block of rows needs no row or column of the blocks that are done.
+    for rows in reversed(blocks) if is_lower else blocks:
+        used = slice(0, rows.stop) if is_lower else slice(rows.start, None)
+        product = outer[rows, used] @ middle[used, used] @ outer[used, used].T
+        middle[rows, used], middle[used, rows] = product, product.T
 
 
 def _curvature(
@@ -526,12 +664,14 @@ def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatAr
     return of_item[:, :, None] + sign * of_item[:, None, :] + coefficients[-1] * log_odds
 
 
-def strongest_features(data: PreferenceData, contexts: IntArray, shares: Sequence[FloatArray]) -> IntArray:
+def strongest_features(
+    data: PreferenceData, contexts: IntArray, shares: Sequence[FloatArray], at: IntArray
+) -> IntArray:
     """Return the features that with their squares explain the fitted strengths best, the best first.
 
-    Shapes: shares (b, K, K).
+    Shapes: contexts (c,), shares (b, K, K), at (c,), the place of each context.
     """
-    strength = np.mean([(np.log(share) - np.log1p(-share)).mean(axis=2) for share in shares], axis=0)
+    strength = np.mean([(np.log(share) - np.log1p(-share)).mean(axis=2) for share in shares], axis=0)[at]
     x = np.ascontiguousarray(data.x[contexts], float)
     varies = np.flatnonzero(
         [np.ptp(column[~np.isnan(column)]) > 0 if (~np.isnan(column)).any() else 0 for column in x.T]
@@ -544,24 +684,29 @@ def strongest_features(data: PreferenceData, contexts: IntArray, shares: Sequenc
     return varies[np.argsort(-np.array(explained), kind="stable")[:_N_FEATURES]]
 
 
-def dictionaries(data: PreferenceData, strongest: IntArray, n_labels: float) -> Iterator[tuple[FloatArray, bool]]:
-    """Yield the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
+def dictionaries(
+    data: PreferenceData, strongest: IntArray, n_labels: float, distinct: IntArray, place: IntArray
+) -> Iterator[tuple[FloatArray, bool]]:
+    """Yield functions of the m different contexts, (m, q), of which a fold has labels enough, and whether they are all.
 
     They are 1, the features that move the fitted win shares most, their squares and cubes, and products of two of them,
     without columns that depend linearly on those before them. Products are left out first, then powers, then features;
     nothing is yielded where labels are too few even for one number per item.
+
+    Shapes: distinct (m,), one context of each; place (n,), the number of each context among these.
     """
-    x = _standardised(np.ascontiguousarray(data.x[:, np.sort(strongest)], float))
+    x = _standardised(np.ascontiguousarray(data.x[:, np.sort(strongest)], float))[distinct]
+    root, n_cells = np.sqrt(np.bincount(place))[:, None], np.bincount(place[data.cells.context], minlength=len(x))
     first, second = np.triu_indices(x.shape[1], 1)
     parts = [np.ones((len(x), 1)), x, np.hstack([x**2, x**3]), x[:, first] * x[:, second]]
     for n_parts in range(len(parts), 0, -1):
         functions = np.hstack(parts[:n_parts])
         # Powers and products of dummy variables repeat what stands before them.
-        beyond = np.abs(np.diag(np.linalg.qr(functions, mode="r")))
+        beyond = np.abs(np.diag(np.linalg.qr(root * functions, mode="r")))
         functions = functions[:, : len(beyond)]
-        functions = functions[:, beyond > _DEPENDENT * np.sqrt(np.square(functions).sum(axis=0))]
+        functions = functions[:, beyond > _DEPENDENT * np.sqrt(np.square(root * functions).sum(axis=0))]
         if functions.shape[1] * data.n_items <= _COLUMNS_PER_LABEL * n_labels:
-            scale = np.sqrt(np.square(functions[data.cells.context]).mean(axis=0))
+            scale = np.sqrt(n_cells @ np.square(functions) / n_cells.sum())
             yield functions / np.where(scale > 0, scale, 1.0), n_parts == len(parts)
 
 
@@ -569,7 +714,9 @@ def _warn_of_products(
     data: PreferenceData,
     strongest: IntArray,
     labels: Labels,
-    fold: IntArray,
+    distinct: IntArray,
+    place: IntArray,
+    fold_of_entry: IntArray,
     units: Sequence[tuple[float, IntArray]],
     n_labels: float,
 ) -> None:
@@ -582,32 +729,22 @@ def _warn_of_products(
     triples = [*combinations(range(len(strongest)), 3)][:q]
     if not triples:
         return
-    x, known = _standardised(np.ascontiguousarray(data.x[:, strongest], float)), labels.functions
-    products = np.stack([x[:, triple].prod(axis=1) for triple in triples], axis=1)
-    size = np.square(products).sum(axis=0)
-    products -= known @ np.linalg.lstsq(known.T @ known, known.T @ products, rcond=None)[0]
-    left = np.square(products).sum(axis=0)
+    x, known = _standardised(np.ascontiguousarray(data.x[:, strongest], float))[distinct], labels.functions
+    products, count = np.stack([x[:, triple].prod(axis=1) for triple in triples], axis=1), np.bincount(place)
+    size, counted = count @ np.square(products), count[:, None] * known
+    products -= known @ np.linalg.lstsq(counted.T @ known, counted.T @ products, rcond=None)[0]
+    left = count @ np.square(products)
     new = np.flatnonzero(left > _DEPENDENT * size)
     if not len(new):
         return
-    labels = replace(labels, functions=products[:, new] / np.sqrt(left[new] / len(products)))
-    information, fold_of_entry = labels.information(n_items) / labels.weight.sum(), fold[labels.context]
+    labels = replace(labels, functions=products[:, new] / np.sqrt(left[new] / len(place)))
+    information = labels.information(n_items, labels.variance) / labels.weight.sum()
+    shared, folds = (labels, information, fold_of_entry, units, n_items), np.unique(fold_of_entry).tolist()
     found, noise, total, n_estimated = np.zeros(len(new)), np.zeros(len(new)), 0.0, 0
-    for one in np.unique(fold_of_entry).tolist():
-        mine = labels.only(np.flatnonzero(fold_of_entry == one))
-        of_entries = [(sign, unit[mine.block]) for sign, unit in units]
-        share_of_pairs = mine.share_of_pairs(of_entries)
-        if share_of_pairs < _FEWEST_PAIRS:
-            continue
-        known_of_fold = information * mine.weight.sum()
-        error = ErrorOfMu.of(mine, known_of_fold, n_items)
-        of_all, own = (
-            np.einsum("jtkt->t", (known_of_fold * part)[:-1, :-1].reshape((n_items, len(new)) * 2))
-            for part in (np.outer(error.coefficients, error.coefficients), error.noise(mine, of_entries, n_items))
-        )
-        found += (of_all - own) / share_of_pairs
-        noise += own
-        total, n_estimated = total + float(mine.weight @ mine.variance), n_estimated + n_items
+    for of_fold in in_workers(_along_products, shared, folds, name="products of features"):
+        if of_fold is not None:
+            found, noise, total = found + of_fold[0], noise + of_fold[1], total + of_fold[2]
+            n_estimated += n_items
     worst = int(found.argmax())
     deviation = noise[worst] * np.sqrt(2 / max(n_estimated, 1))
     if found[worst] > max(_LARGEST_ERROR**2 * total, _CERTAIN * deviation):
@@ -621,6 +758,24 @@ def _warn_of_products(
             f"linear",
             kind=IntervalWarning,
         )
+
+
+def _along_products(
+    shared: tuple[Labels, FloatArray, IntArray, Sequence[tuple[float, IntArray]], int], fold: int
+) -> tuple[FloatArray, FloatArray, float] | None:
+    """Return b'H b less the noise of a fold's labels, this noise, by product, and the weighted sum of v."""
+    of_all, information, fold_of_entry, of_blocks, n_items = shared
+    labels = of_all.only(np.flatnonzero(fold_of_entry == fold))
+    units = [(sign, unit[labels.block]) for sign, unit in of_blocks]
+    share_of_pairs = labels.share_of_pairs(units)
+    if share_of_pairs < _FEWEST_PAIRS:
+        return None
+    known = information * labels.weight.sum()
+    error = ErrorOfMu.of(labels, known.copy(), n_items)
+    b, by_product = error.coefficients[:-1].reshape(n_items, -1), (n_items, labels.functions.shape[1]) * 2
+    known, own = (part[:-1, :-1].reshape(by_product) for part in (known, error.noise(labels, units, n_items)))
+    found, noise = np.einsum("jt,jtkt,kt->t", b, known, b), np.einsum("jtkt,jtkt->t", known, own)
+    return (found - noise) / share_of_pairs, noise, float(labels.weight @ labels.variance)
 
 
 def _standardised(x: FloatArray) -> FloatArray:

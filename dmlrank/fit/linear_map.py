@@ -149,7 +149,7 @@ def linear_map(
         return made.at_most(covariance(scores, False).matrix) if fixed else made
 
     tasks: list[Callable[[], Covariance]] = [partial(covariance, of_fit, fixed)]
-    changes = [in_unit(r.change, scale) for r in state.repetitions if r.change is not None]
+    changes = [in_unit(r.change.by_context(), scale) for r in state.repetitions if r.change is not None]
     if changes and state.options.learning.second_order:
         # As in the fit, variances are at least those before the step u was added plus those of u.
         before = [in_unit(r.before_change.target.by_context(), scale) for r in state.repetitions]

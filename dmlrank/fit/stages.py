@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
-from .._utils.tasks_and_threads import at_the_same_time, collected_warnings, current, warn
+from .._utils.tasks_and_threads import at_the_same_time, collected_warnings, current, trim_memory, warn
 from ..data.columns import align_by_index, join_shared, row_index, warn_of_shared_texts
 from ..data.contexts import identity_numbers
 from ..data.derived_pairs import DERIVED_KINDS
@@ -61,6 +61,7 @@ from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, Functional, functional_from
 from ..functionals.linear_scores import LinkedScore, PositionEffect
 from ..nuisance.boosting import RandomSearch
+from ..nuisance.effects_and_trees import SELECTION_SAMPLE
 from ..nuisance.propensity import (
     Propensity,
     estimate_propensity,
@@ -100,6 +101,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Features of contexts, as numbers, up to which mu and propensities are in memory at the same time.
+_MOST_AT_ONCE = 5_000_000
 # Votes of a table of counts that are written out as rows at most, where a fit or a method needs them one by one.
 _MOST_ONE_BY_ONE = 50_000_000
 # Types whose values are compared by equality in a key; values of other types are compared by identity.
@@ -295,15 +298,19 @@ class FirstStages:
 
     def learn(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> Learnt:
         """Learn propensities and outcome probabilities by fold."""
-        if current().workers and inputs.verdicts is None and self.options.estimates_propensity:
-            # On the user's workers both are learnt at the same time, because neither needs the other.
+        n_labels, n_numbers = len(inputs.data.cells), inputs.data.x.size
+        is_large = n_labels > SELECTION_SAMPLE and n_numbers <= _MOST_AT_ONCE and current().n_threads > 1
+        if (current().workers or is_large) and inputs.verdicts is None and self.options.estimates_propensity:
+            # Both are learnt at the same time, because neither needs the other, and folds are seldom as many as cores.
             (propensity, _), mu = at_the_same_time(
                 lambda: self._propensities(inputs, folds, seed), lambda: self._mu(inputs, folds, seed)
             )
             return Learnt(mu, mu, propensity, None, None)
         # Propensities come before mu, so that supplied propensities are checked before anything is trained.
         propensity, judge_propensity = self._propensities(inputs, folds, seed)
+        trim_memory(n_labels)
         data, mu, verdicts, o = inputs.data, self._mu(inputs, folds, seed), inputs.verdicts, self.options
+        trim_memory(n_labels)
         if verdicts is None:
             return Learnt(mu, mu, propensity, judge_propensity, None)
         from ..estimation.judge import fit_with_features, judge_correction
@@ -556,7 +563,7 @@ class FirstStages:
         def estimate() -> SecondOrder | None:
             from ..estimation.second_order import second_order
 
-            target, of_blocks = one_step_result.target.by_context(), units.of_blocks(data)
+            target, of_blocks = one_step_result.target, units.of_blocks(data)
             return second_order(functional, data, mu, floor, blocks=units.blocks, target=target, units=of_blocks)
 
         key = (inputs.setup, mu, floor, units, one_step_result)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
     from ..estimation.influence import (
         EstimandName,
-        Influence,
         InfluenceBlocks,
         InfluenceFunction,
         JudgeCorrection,
@@ -170,9 +169,9 @@ class Repetition:
         return self.one_step_result.target if self.style_influence is None else self.style_influence.equal
 
     @property
-    def change(self) -> Influence | None:
+    def change(self) -> InfluenceFunction | None:
         """The second-order step u with its influence values, added to the scores or not; None where none is known."""
-        return None if self.second_order is None else self.second_order.influence(self.target.by_context())
+        return None if self.second_order is None else self.second_order.influence(self.target)
 
     @property
     def nuisances(self) -> NuisanceEstimates:

@@ -234,9 +234,9 @@ class BoundEvaluation:
 
     def _add_second_order_bias(self, rows: FloatArray, repetition: Repetition, blocks: IntArray | slice) -> None:
         """Add what the fit added to the scores to the corrections of its blocks, lower and upper bounds, in place."""
-        second_order = repetition.second_order
-        if second_order is not None and self.state.options.learning.second_order:
-            added = second_order.correction[blocks] @ self.contrasts.T
+        change = repetition.change
+        if change is not None and self.state.options.learning.second_order:
+            added = change.by_context().correction[blocks] @ self.contrasts.T
             for of_bound in np.split(rows, 2, axis=1):
                 of_bound += added
 

@@ -144,7 +144,10 @@ class BradleyTerry(Functional):
     def _moved(self, change: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return how far changes, (r,), of the terms of r pairs move the scores, (r, K)."""
         edges, inverse = _edges_and_inverse(self, n_items)
-        if len(first) < n_items**2:
+        if self.apart is None and len(first) < n_items**2:
+            derivative = inverse[first] - inverse[second]
+            change = change * edges[first, second]
+        elif len(first) < n_items**2:
             derivative = inverse[first] * edges[first, second, None]
             derivative -= inverse[second] * edges[second, first, None]
         else:

@@ -524,7 +524,7 @@ SELECTION_ROWS = 40_000
 # handing a booster to a thread takes as long as training it. On a large matrix LightGBM's own threads are as fast, and
 # only one training needs memory at a time.
 OWN_THREADS_FROM = 2_000_000
-SEVERAL_BOOSTERS_FROM, SEVERAL_BOOSTERS_BELOW = 200_000, 20_000_000
+SEVERAL_BOOSTERS_FROM, SEVERAL_BOOSTERS_BELOW = 200_000, 50_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from .._utils.tasks_and_threads import Threads, current, in_workers, report
+from .._utils.tasks_and_threads import Threads, current, in_workers, report, trim_memory
 from ..data.preferences import FloatArray, IntArray
 from .boosting import (
     EXHAUSTIVE_THRESHOLDS,
@@ -355,14 +355,17 @@ def _fit_fold(shared: tuple[EffectsAndTrees[E], Selection[E]], f: int) -> Fitted
 
     learner, selection = shared
     stage, fitted, booster = selection.stage, learner.fit_effects(f, selection.tuned), None
+    basis, effects = fitted.training.basis, fitted.effects
     if stage.rounds:
         # All folds at the same time have to have the same number of threads.
         size = learner.size(learner.cells, stage)
         n_threads = thread_count(size, current().n_jobs)
         training = learner.rows(selection.tuned).dataset(fitted.effects, fitted.training, stage, n_threads)
         parameters = booster_parameters(learner.n_classes, stage.parameters, learner.seeds[f], n_threads, size=size)
+        del fitted  # the largest arrays beside those of LightGBM
+        trim_memory(len(learner.cells.rows))
         booster = lgb.train(parameters, training, num_boost_round=stage.rounds)
-    return fitted.training.basis, fitted.effects, booster
+    return basis, effects, booster
 
 
 # --- boosting of all trial folds together -----------------------------------------------------------------------------

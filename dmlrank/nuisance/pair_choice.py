@@ -87,7 +87,7 @@ class PairChoiceEffects:
         by_row = np.argsort(row, kind="stable")
         # The bits of a product depend on the place of a row in its block.
         step = lcm(rows_of_a_product(self.first[1:]), rows_of_a_product(self.share))
-        for block in row_slices(len(context), columns.shape[1], multiple_of=step):
+        for block in row_slices(len(context), max(columns.shape[1], len(self.share)), multiple_of=step):
             of_first, of_second = self._item_effects(columns[context[block]])
             a, b, maxima = _exponentials(of_first, of_second)
             log_total = maxima + np.log(np.maximum((product(a, self.share) * b).sum(axis=1), _TINY))
@@ -251,15 +251,17 @@ class PairShares:
 def pair_entries(
     table: Callable[[FloatArray], FloatArray], x: FloatArray, first: IntArray, second: IntArray, n_items: int
 ) -> FloatArray:
-    """Return one pair's entry of the table of all pairs for every context, (n,)."""
-    entries = np.empty(len(x))
+    """Return one pair's entry of the table of all pairs for every context, (n,); equal contexts have one table."""
+    code, entries = row_codes(x[rows] for rows in row_slices(*x.shape)), np.empty(len(x))
+    distinct, by_code = np.unique(code, return_index=True)[1], np.argsort(code, kind="stable")
+    bounds = np.searchsorted(code[by_code], np.arange(len(distinct) + 1))
 
     def fill(chunk: slice) -> None:
-        values = table(x[chunk])
-        entries[chunk] = values[np.arange(len(values)), first[chunk], second[chunk]]
+        values, members = table(x[distinct[chunk]]), by_code[bounds[chunk.start] : bounds[chunk.stop]]
+        entries[members] = values[code[members] - chunk.start, first[members], second[members]]
 
     # A list: a single chunk is computed in this thread, which may use several.
-    chunks = list(row_slices(len(x), max(n_items**2, x.shape[1]), _TABLE_ENTRIES))
+    chunks = list(row_slices(len(distinct), max(n_items**2, x.shape[1]), _TABLE_ENTRIES))
     for _ in in_order(fill, chunks, current().n_threads):
         pass
     return entries

@@ -49,7 +49,7 @@ def _read_frame(
     """
     if not context:
         raise JudgeError(
-            "a frame of verdicts needs context=, columns that identify a prompt there and in the data; name some"
+            "a frame of verdicts needs columns that identify a prompt there and in the data; pass context="
         )
     available = column_names(frame)
     known = (*context, formula.first, formula.second)

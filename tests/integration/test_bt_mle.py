@@ -26,15 +26,17 @@ def repeated(draw_battles):
     return draw_battles(np.random.default_rng(2), 250, 4, 3, n_pairs=2, repeats=True).frame
 
 
-def glm(votes, models, **fit):
-    """Scores and covariance by statsmodels, one row per vote, scores that sum to zero."""
-    votes = votes[votes["winner"].notna()]
+def glm(votes, models, order=False, **fit):
+    """Scores (and order effect) and covariance by statsmodels, one row per vote, scores that sum to zero; log-loss."""
+    votes, k = votes[votes["winner"].notna()], len(models)
     codes = [votes[name].map({model: place for place, model in enumerate(models)}) for name in ("model_a", "model_b")]
-    rows = np.eye(len(models))[codes[0].astype(int)] - np.eye(len(models))[codes[1].astype(int)]
+    rows = np.eye(k)[codes[0].astype(int)] - np.eye(k)[codes[1].astype(int)]
     y = votes["winner"].map({"model_a": 1.0, "model_b": 0.0}).fillna(0.5)
-    sum_zero = np.vstack([np.eye(len(models) - 1), -np.ones(len(models) - 1)])
-    fitted = sm.GLM(y.to_numpy(), rows @ sum_zero, family=sm.families.Binomial()).fit(tol=1e-14, maxiter=100, **fit)
-    return sum_zero @ fitted.params, sum_zero @ fitted.cov_params() @ sum_zero.T
+    both = np.zeros((k + order, k - 1 + order))
+    both[: k - 1, : k - 1], both[k - 1, : k - 1], both[k:, k - 1 :] = np.eye(k - 1), -1, 1
+    design = np.column_stack([rows, np.ones(len(votes))])[:, : k + order] @ both
+    fitted = sm.GLM(y.to_numpy(), design, family=sm.families.Binomial()).fit(tol=1e-14, maxiter=100, **fit)
+    return both @ fitted.params, both @ fitted.cov_params() @ both.T, -fitted.llf / len(votes)
 
 
 def assert_same(result, scores, covariance):
@@ -44,19 +46,19 @@ def assert_same(result, scores, covariance):
 
 def test_robust_is_hc0_where_every_prompt_has_one_vote(single, rank):
     result = rank(single, FORMULA, **MLE)
-    assert_same(result, *glm(single, result.models, cov_type="HC0"))
+    assert_same(result, *glm(single, result.models, cov_type="HC0")[:2])
 
 
 def test_robust_is_by_prompt_where_prompts_have_more_votes(repeated, rank):
     result = rank(repeated, FORMULA, **MLE)
     groups = {"groups": pd.factorize(repeated["prompt"])[0], "use_correction": False}
-    assert_same(result, *glm(repeated, result.models, cov_type="cluster", cov_kwds=groups))
+    assert_same(result, *glm(repeated, result.models, cov_type="cluster", cov_kwds=groups)[:2])
 
 
 def test_clusters_have_the_factor_g_over_g_minus_one(repeated, rank):
     result = rank(repeated, FORMULA, cov_type="cluster", cov_kwds={"groups": "topic"}, **MLE)
     groups = {"groups": pd.factorize(repeated["topic"])[0]}
-    scores, covariance = glm(repeated, result.models, cov_type="cluster", cov_kwds=groups)
+    scores, covariance, _ = glm(repeated, result.models, cov_type="cluster", cov_kwds=groups)
     # statsmodels multiplies by (v - 1) / (v - K + 1) beside G / (G - 1); with thousands of votes that is one.
     n_votes = len(repeated)
     assert_same(result, scores, covariance * (n_votes - len(scores) + 1) / (n_votes - 1))
@@ -109,11 +111,9 @@ def frame(*votes):
 
 def test_models_that_won_or_lost_everything_are_named():
     even = [("a", "b", "model_a"), ("a", "b", "model_b")]
-    with pytest.raises(GraphError):
-        dr.dml_rank(FORMULA, frame(*even, ("a", "c", "model_b")), estimator="bt_mle", rng=0)
-    separated = [*even, ("c", "d", "tie"), ("b", "c", "model_a")]
-    with pytest.raises(GraphError):
-        dr.dml_rank(FORMULA, frame(*separated), estimator="bt_mle", rng=0)
+    for others in ([("a", "c", "model_b")], [("c", "d", "tie"), ("b", "c", "model_a")]):
+        with pytest.raises(GraphError):
+            dr.dml_rank(FORMULA, frame(*even, *others), estimator="bt_mle", rng=0)
 
 
 def test_a_given_graph_leaves_votes_out(single, rank):
@@ -121,8 +121,7 @@ def test_a_given_graph_leaves_votes_out(single, rank):
     edges[0, 1] = edges[1, 0] = False
     result = rank(single, FORMULA, graph=edges, **MLE)
     pair = single[["model_a", "model_b"]].isin(["m0", "m1"]).all(axis=1)
-    scores, covariance = glm(single[~pair], result.models, cov_type="HC0")
-    assert_same(result, scores, covariance)
+    assert_same(result, *glm(single[~pair], result.models, cov_type="HC0")[:2])
 
 
 def test_extreme_scores_converge():
@@ -163,30 +162,13 @@ def with_order():
     return frame(*rows).assign(prompt=range(len(rows)))
 
 
-def glm_with_order(votes, models):
-    """Scores and order effect with their HC0 covariance by statsmodels."""
-    codes = [votes[name].map({model: place for place, model in enumerate(models)}) for name in ("model_a", "model_b")]
-    rows = np.eye(len(models))[codes[0]] - np.eye(len(models))[codes[1]]
-    sum_zero = np.vstack([np.eye(len(models) - 1), -np.ones(len(models) - 1)])
-    design = np.column_stack([rows @ sum_zero, np.ones(len(votes))])
-    won = (votes["winner"] == "model_a").to_numpy(float)
-    fitted = sm.GLM(won, design, family=sm.families.Binomial()).fit(tol=1e-14, maxiter=100, cov_type="HC0")
-    both = np.zeros((len(models) + 1, len(models)))
-    both[:-1, :-1], both[-1, -1] = sum_zero, 1
-    return both @ fitted.params, both @ fitted.cov_params() @ both.T, -fitted.llf / len(votes)
-
-
 def test_an_effect_of_order_its_error_and_win_shares_are_those_of_a_logistic_regression(with_order, rank):
     votes = with_order[:-9]
     result = rank(votes, FORMULA, position_bias=True, **MLE)
-    effects, covariance, log_loss = glm_with_order(votes, result.models)
+    effects, covariance, log_loss = glm(votes, result.models, order=True, cov_type="HC0")
     assert_same(result, effects[:-1], covariance[:-1, :-1])
-    found = result.diagnostics
-    np.testing.assert_allclose(
-        [found.order_effect, found.order_effect_error, found.log_loss],
-        [effects[-1], np.sqrt(covariance[-1, -1]), log_loss],
-        rtol=1e-8,
-    )
+    of_order = [getattr(result.diagnostics, name) for name in ("order_effect", "order_effect_error", "log_loss")]
+    np.testing.assert_allclose(of_order, [effects[-1], np.sqrt(covariance[-1, -1]), log_loss], rtol=1e-8)
     # A win share is the mean over both orders, and so are the shares beside the scores.
     p = np.array([expit(effects[:-1, None] - effects[:-1] + order) for order in (effects[-1], -effects[-1])])
     derivative = np.zeros(len(effects))

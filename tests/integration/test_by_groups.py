@@ -23,7 +23,7 @@ from dmlrank.exceptions import (
 )
 from dmlrank.report.phrases import independent_prompts, unseen_models
 
-from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, quiet, two_of
+from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, needs, two_of
 
 K = 4
 FORMULA = "winner ~ C(half) + x0 | model_a + model_b"
@@ -99,26 +99,13 @@ def test_a_group_whose_crossed_clusters_fail_does_not_change_the_others():
     rng = np.random.default_rng(0)
     part, prompt = np.repeat(["few", "u", "v"], [60, 270, 270]), np.repeat(np.arange(600), 2)
     first, second = two_of(rng, 3, 1200)
-    frame = pd.DataFrame(
-        {
-            "prompt": prompt,
-            "part": part[prompt],
-            "rater": np.where(part[prompt] == "few", 60 + np.arange(1200) % 2, rng.integers(60, size=1200)),
-            "model_a": np.array(list("abc"))[first],
-            "model_b": np.array(list("abc"))[second],
-            "winner": rng.choice(["model_a", "model_b", "tie"], 1200),
-            **{name: part[prompt] == name for name in ("few", "u", "v")},
-        }
-    )
-    results = dr.dml_rank(
-        "winner ~ C(part) | model_a + model_b",
-        frame,
-        functional="borda",
-        context="prompt",
-        cov_type="cluster",
-        cov_kwds={"groups": ["prompt", "rater"]},
-        rng=0,
-    )
+    names = np.array(list("abc"))
+    frame = pd.DataFrame({"prompt": prompt, "part": part[prompt], "model_a": names[first], "model_b": names[second]})
+    frame["rater"] = np.where(frame["part"] == "few", 60 + np.arange(1200) % 2, rng.integers(60, size=1200))
+    frame["winner"] = rng.choice(["model_a", "model_b", "tie"], 1200)
+    frame = frame.assign(**{name: frame["part"] == name for name in ("few", "u", "v")})
+    options = {"context": "prompt", "cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "rater"]}, "rng": 0}
+    results = dr.dml_rank("winner ~ C(part) | model_a + model_b", frame, **options)
     groups = results.by("part")
     assert groups.joint.covariance.note.startswith("for 1 of 3 groups")
     assert np.linalg.eigvalsh(groups.cov_params()).min() > -1e-12
@@ -195,12 +182,8 @@ def test_repetitions_add_what_other_folds_change(battles, rank):
         each.append(np.concatenate([raw[group == name].mean(axis=0) for name in ("odd one", "rest")]))
     np.testing.assert_allclose(groups.params.to_numpy().T.ravel(), np.mean(each, axis=0), rtol=1e-10)
     raw = raw_scores(results)
-    phi = np.hstack(
-        [
-            np.where((group == name)[:, None], raw - raw[group == name].mean(axis=0), 0) / (group == name).mean()
-            for name in ("odd one", "rest")
-        ]
-    )
+    members = [(group == name)[:, None] for name in ("odd one", "rest")]
+    phi = np.hstack([np.where(m, raw - raw[m[:, 0]].mean(axis=0), 0) / m.mean() for m in members])
     expected = phi.T @ phi / len(phi) ** 2 + np.cov(np.array(each).T) / 3
     np.testing.assert_allclose(groups.cov_params(), expected, atol=1e-12)
     assert np.trace(np.cov(np.array(each).T)) > 0
@@ -254,9 +237,8 @@ def test_intervals_hold_for_all_groups_at_once_and_are_wider_than_those_of_one(f
 def test_adjusted_p_values_of_scores_without_a_neutral_value_are_of_differences_from_the_mean_of_the_group():
     rng, names = np.random.default_rng(4), ["a", "b", "c"]
     n = 240
-    table = pd.DataFrame(
-        {"task": np.repeat(np.arange(n), 3), "model": names * n, "part": np.repeat(["x", "y"], n * 3 // 2)}
-    )
+    table = pd.DataFrame({"task": np.repeat(np.arange(n), 3), "model": names * n})
+    table["part"] = np.repeat(["x", "y"], n * 3 // 2)
     table["score"] = rng.normal(np.tile([0.3, 0.0, 0.0], n))
     tidy = dr.dml_rank("score ~ 1 | model", table, context="task", rng=0).by("part").tidy()
     wide = table.pivot(index="task", columns="model", values="score").to_numpy()
@@ -306,9 +288,8 @@ def test_models_with_few_votes_are_no_part_of_joint_tests():
     first = np.r_[rng.integers(n_models, size=n), [n_models] * 2]
     second = np.r_[(first[:n] + rng.integers(1, n_models, size=n)) % n_models, [0] * 2]
     gap = np.where(first == n_models, -np.inf, second - first)
-    votes = pd.DataFrame(
-        {"model_a": np.char.add("m", first.astype(str)), "model_b": np.char.add("m", second.astype(str))}
-    )
+    called = np.array([f"m{place}" for place in range(n_models + 1)])
+    votes = pd.DataFrame({"model_a": called[first], "model_b": called[second]})
     votes["winner"] = np.where(rng.random(n + 2) < 1 / (1 + np.exp(-gap / 6)), "model_a", "model_b")
     p, options = [], {"functional": "bt", "pairs": "arena", "rng": 0, "learning": dr.Learning(tune=None)}
     for seed in range(3):
@@ -327,17 +308,12 @@ def test_models_with_few_votes_are_no_part_of_joint_tests():
     assert "differs from 'one' (without m6: too few votes):" in " ".join(str(comparison.summary()).split())
 
 
-def test_equality_needs_more_clusters_than_restrictions(battles, fitted):
+def test_equality_needs_more_clusters_than_restrictions(battles, fitted, rank):
     frame = battles.frame.assign(pair=lambda d: "p" + (d["prompt"].str[1:].astype(int) % 3).astype(str))
     results = fitted("bt", **KINDS["cluster"])
     assert results.by("half").test_equal().rank == 3
-    with quiet():
-        few = dr.dml_rank(
-            FORMULA, frame, functional="bt", context="prompt", learning=dr.Learning(mu=battles.mu, n_folds=2),
-            propensity="shown", pairs=dr.Pairs(min_labels=1), rng=0, cov_type="cluster", cov_kwds={"groups": "pair"},
-            n_jobs=1,
-        )  # fmt: skip
-        groups = few.by("half")
+    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": "pair"}, "n_folds": 2}
+    groups = rank(frame, FORMULA, functional="bt", mu=battles.mu, propensity="shown", **clusters).by("half")
     with pytest.raises(HypothesisError):
         groups.test_equal()
     assert "There is no test of equal scores" in " ".join(groups.summary().as_text().split())
@@ -356,26 +332,21 @@ def test_several_columns_make_the_combinations_that_occur(battles, rank):
 
 def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted):
     results = fitted()
-    with pytest.raises(ColumnError, match="half"):
-        results.by("halt")
-    with pytest.raises(OptionError):
-        results.by()
-    with pytest.raises(OptionError):
-        results.by("x0")
-    with pytest.raises(DataError, match="judge"):
-        results.by("judge")
-    with pytest.raises(UnknownModelError, match="rest"):
-        results.by("half")["resst"]
-    with pytest.raises(NoIntervalError, match="not debiased"):
-        results.update(estimator="plugin").by("half")
-    with pytest.raises(OptionError):
-        results.update(estimator="bt_mle", functional="bt").by("half")
-    with pytest.raises(DataNotStoredError):
-        dr.read_json(results.to_json()).by("half")
     holes = battles.frame.assign(half=battles.frame["half"].where(battles.frame["prompt"] != "q003"))
     gaps = rank(holes, FORMULA, mu=battles.mu, propensity="shown", missing="keep")
-    with pytest.raises(MissingDataError, match="half"):
-        gaps.by("half")
+    for call, error, words in (
+        (lambda: results.by("halt"), ColumnError, "half"),
+        (lambda: results.by(), OptionError, None),
+        (lambda: results.by("x0"), OptionError, None),
+        (lambda: results.by("judge"), DataError, "judge"),
+        (lambda: results.by("half")["resst"], UnknownModelError, "rest"),
+        (lambda: results.update(estimator="plugin").by("half"), NoIntervalError, "not debiased"),
+        (lambda: results.update(estimator="bt_mle", functional="bt").by("half"), OptionError, None),
+        (lambda: dr.read_json(results.to_json()).by("half"), DataNotStoredError, None),
+        (lambda: gaps.by("half"), MissingDataError, "half"),
+    ):
+        with pytest.raises(error, match=words):
+            call()
     # Each column alone has two values; their combinations are as many as the prompts.
     halves = {f"h{number}": battles.frame["prompt"].str[1:].astype(int) // 2**number % 2 for number in range(8)}
     terms = " + ".join(f"C({name})" for name in halves)
@@ -384,8 +355,8 @@ def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted
         crossed.by(*halves)
 
 
+@needs("matplotlib")
 def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank):
-    plt = pytest.importorskip("matplotlib.pyplot")
     silent = battles.frame.loc[battles.frame["winner"].isna(), "prompt"].unique()
     frame = battles.frame.assign(quiet=battles.frame["prompt"].isin(silent).map({True: "yes", False: "no"}))
     results = rank(frame, "winner ~ C(quiet) | model_a + model_b", mu=battles.mu, propensity="shown")
@@ -424,15 +395,13 @@ def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank
     best = ranks.index[0]
     assert f"{ranks.loc[best, 'lower']}-{ranks.loc[best, 'upper']}".removeprefix("1-1") in cells[best]
     for picture in ("forest", "ranks"):
-        axes = alone.plot(picture)
-        assert "m0" not in [label.get_text() for label in axes.get_yticklabels()]
-        plt.close(axes.figure)
+        assert "m0" not in [label.get_text() for label in alone.plot(picture).get_yticklabels()]
     page = groups.report()
     board = page[page.index('aria-label="without"') :]
     assert "Models without a vote in this group have no score here: &#39;m0&#39;." in board
     assert "<bdi>m0</bdi>" not in board[: board.index("</table>")]
     assert not alone.verdict().startswith("m0")
-    plt.close(groups.plot().figure)
+    groups.plot()
     few = frame.assign(topic=np.where(frame["topic"] == "t1", "t1", "other"))
     results = rank(few, "winner ~ C(topic) | model_a + model_b", mu=battles.mu, propensity="shown")
     with pytest.warns(dr.DmlrankWarning, match=r"fewer than 30 labelled prompts or clusters: 't1' \(1[0-9]\)"):

@@ -111,9 +111,8 @@ def test_samples_without_a_common_prompt_are_independent(fitted):
     np.testing.assert_allclose(changes["p_adjusted"], p, atol=0.01)
     for model in a.models:
         test = side.t_test(f"b: {model} - a: {model}")
-        np.testing.assert_allclose(
-            changes.loc[model, ["estimate", "std_error"]].tolist(), [test.effect[0], test.sd.item()]
-        )
+        found = changes.loc[model, ["estimate", "std_error"]].tolist()
+        np.testing.assert_allclose(found, [test.effect[0], test.sd.item()])
     contrast = np.eye(5)[:4] - np.eye(5)[4]
     gap = contrast @ changes["estimate"].to_numpy()
     statistic = gap @ np.linalg.solve(contrast @ covariance @ contrast.T, gap)
@@ -124,18 +123,11 @@ def test_samples_without_a_common_prompt_are_independent(fitted):
 
 def test_annotators_of_both_samples_are_not_independent(months, rank):
     rng = np.random.default_rng(3)
-    fits = [
-        rank(
-            pd.concat(
-                [month, month.assign(model_a=month["model_b"], model_b=month["model_a"])], ignore_index=True
-            ).assign(judge=rng.integers(0, 40, 1000).astype(str)),
-            functional="borda",
-            propensity="marginal",
-            cov_type="cluster",
-            cov_kwds={"groups": ["prompt", "judge"]},
-        )
-        for month in months.values()
-    ]
+    clusters, fits = {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}}, []
+    for month in months.values():
+        turned = month.rename(columns={"model_a": "model_b", "model_b": "model_a"})
+        twice = pd.concat([month, turned], ignore_index=True).assign(judge=rng.integers(0, 40, 1000).astype(str))
+        fits.append(rank(twice, functional="borda", propensity="marginal", **clusters))
     assert fits[0].steps.units.annotator is not None
     for independent in (False, True):
         side = dr.compare(a=fits[0], b=fits[1], independent=independent)
@@ -169,9 +161,6 @@ def test_who_says_independent_is_checked(fitted, months, rank):
     renamed = months["b"].assign(prompt=months["b"]["prompt"].str.replace("b", "a"))
     other = rank(renamed, functional="borda", propensity="marginal")
     assert "500 in common" not in dr.compare(a=a, b=other, independent=True).samples
-    assert (
-        "although 500 identifiers of prompts are in two of them" in dr.compare(a=a, b=other, independent=True).samples
-    )
     assert (dr.compare(a=a, b=other, independent=True).cov_params().loc["a", "b"] == 0).all(axis=None)
     assert (dr.compare(a=a, b=other).cov_params().loc["a", "b"] != 0).any(axis=None)
     rows = [rank(frame, functional="borda", propensity="marginal", context=None) for frame in months.values()]

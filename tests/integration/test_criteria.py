@@ -52,14 +52,14 @@ def test_each_criterion_is_its_own_fit(table, fitted):
 
 
 def test_bad_input_is_an_error(table, fitted):
-    with pytest.raises(OptionError, match=r"no criterion 'stile'.*did you mean 'style'"):
-        fitted.weighted({"stile": 1})
-    with pytest.raises(OptionError, match="weight of 'style' is -1"):
-        fitted.weighted({"style": -1})
-    with pytest.raises(OptionError, match="all weights are zero"):
-        fitted.weighted({"style": 0})
-    with pytest.raises(OptionTypeError, match="allowed: a mapping"):
-        fitted.weighted([1, 2, 3])
+    for weights, error, words in (
+        ({"stile": 1}, OptionError, r"no criterion 'stile'.*did you mean 'style'"),
+        ({"style": -1}, OptionError, "weight of 'style' is -1"),
+        ({"style": 0}, OptionError, "all weights are zero"),
+        ([1, 2, 3], OptionTypeError, "allowed: a mapping"),
+    ):
+        with pytest.raises(error, match=words):
+            fitted.weighted(weights)
     with pytest.raises(FormulaError, match="named twice"):
         fit(table, "style + style ~ 1 | model")
     with pytest.raises(DmlrankError, match="styl"):

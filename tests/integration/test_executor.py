@@ -31,13 +31,9 @@ def processes():
         yield executor
 
 
+CLUSTERS = {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}
 FITS = {
-    "mean preferences, clusters": {
-        "average": "preferences",
-        "functional": "bt",
-        "cov_type": "cluster",
-        "cov_kwds": {"groups": "topic"},
-    },
+    "mean preferences, clusters": {"average": "preferences", "functional": "bt", **CLUSTERS},
     "judge": {"judge": "verdict", "position_bias": False},
 }
 

@@ -18,16 +18,10 @@ WITHOUT_ORDER = OPTIONS | {"position_bias": False}
 def battles():
     rng = np.random.default_rng(0)
     pairs = np.array([(0, 1), (1, 2), (2, 0)])[rng.integers(3, size=N_CONTEXTS)]
-    names = np.array(["ada", "bea", "cat"])
-    return pd.DataFrame(
-        {
-            "question_id": np.arange(N_CONTEXTS),
-            "x": rng.normal(size=N_CONTEXTS),
-            "model_a": names[pairs[:, 0]],
-            "model_b": names[pairs[:, 1]],
-            "winner": rng.choice(["model_a", "model_b", "tie"], size=N_CONTEXTS),
-        }
-    )
+    names = np.array(["ada", "bea", "cat"])[pairs]
+    frame = pd.DataFrame({"question_id": np.arange(N_CONTEXTS), "x": rng.normal(size=N_CONTEXTS)})
+    winner = rng.choice(["model_a", "model_b", "tie"], size=N_CONTEXTS)
+    return frame.assign(model_a=names[:, 0], model_b=names[:, 1], winner=winner)
 
 
 SHARES = np.full((N_CONTEXTS, N_MODELS, N_MODELS, N_CATEGORIES), 1 / 3)

@@ -9,7 +9,7 @@ import dmlrank as dr
 from dmlrank.exceptions import DataError, HypothesisError, IntervalWarning
 from dmlrank.options import in_objects
 
-from ..support import quiet, two_of
+from ..support import quiet, two_of, votes_of
 
 
 def table_of(y):
@@ -231,8 +231,7 @@ def votes_of_users(sizes, seed=0):
     first, second = two_of(rng, 3, len(user))
     taste = rng.normal(size=(len(sizes), 3))
     won = rng.normal(size=len(user)) < taste[user, first] - taste[user, second]
-    names, winner = np.array(list("abc")), np.where(won, "model_a", "model_b")
-    return pd.DataFrame({"user": user, "model_a": names[first], "model_b": names[second], "winner": winner})
+    return votes_of(list("abc"), first, second, won, user=user)
 
 
 def test_users_with_most_votes_leave_few_effective_clusters():
@@ -256,25 +255,18 @@ def crowd():
     first, step = rng.integers(20, size=n), rng.integers(1, 20, size=n)
     first, second = models[first], models[(first + step) % 20]
     ahead = rng.random(n) < 0.5 + 0.02 * (np.searchsorted(models, second) - np.searchsorted(models, first))
-    return pd.DataFrame(
-        {
-            "prompt": [f"p{i}" for i in rng.integers(13, size=n)],
-            "worker": [f"w{i}" for i in rng.integers(60, size=n)],
-            "left": first,
-            "right": second,
-            "winner": np.where(ahead, "left", "right"),
-        }
-    )
+    votes = pd.DataFrame({"left": first, "right": second, "winner": np.where(ahead, "left", "right")})
+    prompt, worker = ([f"{what}{i}" for i in rng.integers(k, size=n)] for what, k in (("p", 13), ("w", 60)))
+    return votes.assign(prompt=prompt, worker=worker)
 
 
 VOTES = "winner ~ 1 | left + right"
 
 
 def test_crossed_clusters_that_are_counted_twice_are_warned_of(crowd):
+    groups = {"groups": ["prompt", "worker"]}
     with pytest.warns(dr.DmlrankWarning) as found:
-        res = dr.dml_rank(
-            VOTES, crowd, context="prompt", cov_type="cluster", cov_kwds={"groups": ["prompt", "worker"]}, rng=0
-        )
+        res = dr.dml_rank(VOTES, crowd, context="prompt", cov_type="cluster", cov_kwds=groups, rng=0)
     messages = [str(one.message) for one in found]
     assert sum("is counted twice" in text and "standard errors are too large" in text for text in messages) == 1
     assert sum("leave context= out" in text for text in messages) == 1

@@ -12,9 +12,8 @@ from scipy.special import expit
 import dmlrank as dr
 from dmlrank.options import in_objects
 
-from ..support import two_of
+from ..support import FORMULA, two_of, votes_of
 
-FORMULA = "winner ~ 1 | model_a + model_b"
 MODELS = np.array(["a", "b", "c", "d"])
 
 
@@ -24,14 +23,7 @@ def votes(n, gap, seed):
     skill = np.array([gap, 0.0, -0.8, -1.2])
     first, second = two_of(rng, 4, n)
     wins = rng.random(n) < expit(skill[first] - skill[second])
-    return pd.DataFrame(
-        {
-            "question_id": [f"q{seed}-{i}" for i in range(n)],
-            "model_a": MODELS[first],
-            "model_b": MODELS[second],
-            "winner": np.where(wins, "model_a", "model_b"),
-        }
-    )
+    return votes_of(MODELS, first, second, wins, question_id=[f"q{seed}-{i}" for i in range(n)])
 
 
 def fit(rows, **options):

@@ -102,14 +102,14 @@ def test_features_need_a_verdict_on_every_pair(battles):
     formula = "winner ~ length | model_a + model_b"
     with pytest.raises(JudgeError, match="two-stage"):
         fit(battles, formula=formula, judge_as="features", propensity="marginal")
-    with pytest.raises(OptionError, match="learner"):
-        fit(battles, judge_as="features", learner=lambda *rest: None)
-    with pytest.raises(OptionError, match="pass judge="):
-        fit(battles, judge=None, judge_as="features")
-    with pytest.raises(OptionError, match="allowed"):
-        fit(battles, judge_as="feature")
-    with pytest.raises(OptionError, match="empty"):
-        fit(battles, judge=[])
+    for options, words in (
+        ({"judge_as": "features", "learner": lambda *rest: None}, "learner"),
+        ({"judge_as": "features", "judge": None}, "pass judge="),
+        ({"judge_as": "feature"}, "allowed"),
+        ({"judge": []}, "empty"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            fit(battles, **options)
     for wrong in (np.zeros((2, 3, 3, 3)), lambda contexts, models: None, {"gpt": "verdict"}, 3):
         with pytest.raises(OptionTypeError, match="allowed: the name of a column of verdicts"):
             fit(battles, judge=wrong)

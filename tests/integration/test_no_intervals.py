@@ -10,7 +10,8 @@ import dmlrank as dr
 from dmlrank.exceptions import GraphError, IntervalWarning, NoIntervalError
 from dmlrank.options import in_objects
 
-FORMULA = "winner ~ 1 | model_a + model_b"
+from ..support import FORMULA, votes_of
+
 MODELS = list("abcde")
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
 
@@ -24,15 +25,7 @@ def ring(n=600, seed=0, pairs=RING, one_order=()):
     pair = np.where(turned[:, None], pair[:, ::-1], pair)
     strength = np.linspace(0.6, -0.6, 5)
     won = rng.random(n) < 1 / (1 + np.exp(strength[pair[:, 1]] - strength[pair[:, 0]]))
-    names = np.array(MODELS)
-    return pd.DataFrame(
-        {
-            "winner": np.where(won, "model_a", "model_b"),
-            "model_a": names[pair[:, 0]],
-            "model_b": names[pair[:, 1]],
-            "topic": np.where(rng.random(n) < 0.5, "x", "y"),
-        }
-    )
+    return votes_of(MODELS, *pair.T, won, topic=np.where(rng.random(n) < 0.5, "x", "y"))
 
 
 def fit(data, **options):
@@ -127,7 +120,7 @@ def test_a_function_of_compared_pairs_alone_has_intervals_on_any_graph():
 
 
 def test_plans_take_nothing_from_a_covariance_without_intervals(extrapolated):
-    with pytest.warns(dr.DmlrankWarning, match="5 pairs were never compared: the plan depends on extrapolated"):
+    with pytest.warns(dr.DmlrankWarning, match="5 pairs were never compared: the plan rests on extrapolated"):
         plan = extrapolated.design(200)
     with pytest.warns(dr.DmlrankWarning, match="never compared"):
         alone = extrapolated.design(200, from_scratch=True)

@@ -17,17 +17,9 @@ def battles():
     n, names = 160, np.array(["m0", "m1", "m2"])
     first, second = two_of(rng, 3, n)
     counts = rng.multinomial(EACH, [0.45, 0.3, 0.25], size=n)
-    prompts = pd.DataFrame(
-        {
-            "prompt": [f"q{i:03d}" for i in range(n)],
-            "x": rng.normal(size=n),
-            "model_a": names[first],
-            "model_b": names[second],
-            "p_a": counts[:, 0] / EACH,
-            "p_b": counts[:, 1] / EACH,
-            "p_tie": counts[:, 2] / EACH,
-        }
-    )
+    prompts = pd.DataFrame({"prompt": [f"q{i:03d}" for i in range(n)], "x": rng.normal(size=n)})
+    prompts = prompts.assign(model_a=names[first], model_b=names[second])
+    prompts[["p_a", "p_b", "p_tie"]] = counts / EACH
     labels = np.concatenate([np.repeat(["model_a", "model_b", "tie"], row) for row in counts])
     hard = prompts.loc[np.repeat(np.arange(n), EACH)].assign(winner=labels).reset_index(drop=True)
     return prompts, hard

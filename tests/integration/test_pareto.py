@@ -29,11 +29,8 @@ def test_skewed_costs_of_few_prompts_are_said_to_have_narrow_intervals():
         models = {"prompt": np.repeat(np.arange(n), 4), "model": [*"abcd"] * n}
         table = pd.DataFrame(models | {"score": rng.integers(2, size=4 * n), "cost": cost.ravel()})
         res = fit(table)
-        with (
-            nullcontext()
-            if not is_doubtful
-            else pytest.warns(IntervalWarning, match="Intervals of costs are too narrow")
-        ):
+        warned = pytest.warns(IntervalWarning, match="Intervals of costs are too narrow")
+        with warned if is_doubtful else nullcontext():
             found = res.pareto("cost")
         gaps = np.stack([cost[:, j] - cost[:, k] for j in range(4) for k in range(j)])
         skewness = np.median(np.abs(skew(gaps, axis=1)))
@@ -64,16 +61,20 @@ def brute_force(found, costs=None):
             if k == j:
                 continue
             score_low, score_high = intervals["score", k, j]
-            cheaper, dearer = (
-                (intervals["cost", k, j][1] < 0, intervals["cost", k, j][0] > 0)
-                if costs is None
-                else (costs[k] <= costs[j], costs[k] > costs[j])
-            )
+            if costs is None:
+                cheaper, dearer = intervals["cost", k, j][1] < 0, intervals["cost", k, j][0] > 0
+            else:
+                cheaper, dearer = costs[k] <= costs[j], costs[k] > costs[j]
             if score_low > 0 and cheaper:
                 by.append(k)
             ahead &= score_high < 0 or dearer
         statuses[j] = (WORSE if by else BEST if ahead else UNDECIDED, set(by))
     return statuses
+
+
+def statuses_of(found):
+    rows = found.table.itertuples()
+    return {row.model: (row.status, set(filter(None, row.dominated_by.split(", ")))) for row in rows}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -82,13 +83,11 @@ def test_statuses_are_those_of_the_intervals(seed, known):
     res = fit(a_table(seed))
     costs = dict(zip(res.models, np.random.default_rng(seed).integers(1, 4, 6).tolist(), strict=True))
     found = res.pareto(costs if known else "tokens")
-    expected = brute_force(found, costs if known else None)
-    for row in found.table.itertuples():
-        assert (row.status, set(filter(None, row.dominated_by.split(", ")))) == expected[row.model]
+    assert statuses_of(found) == brute_force(found, costs if known else None)
     assert len(set(found.table["status"])) > 1
 
 
-@pytest.mark.parametrize("options", [{}, {"cov_type": "cluster", "cov_kwds": {"groups": "suite"}}, {"weights": "w"}])
+@pytest.mark.parametrize("options", [{}, CLUSTERS, {"weights": "w"}])
 def test_errors_are_those_of_scores_and_costs_by_hand(options):
     table = a_table(1)
     prompt = table["prompt"].to_numpy()
@@ -187,9 +186,7 @@ def test_common_prompts_votes_looks_and_further_rows(arena_result):
     assert set(arena_result.pareto(costs).table["status"]) <= {BEST, UNDECIDED, WORSE}
     looks = fit(pd.concat([a_table(5, n=700)])).sequential(900).pareto("tokens")
     assert "at all looks" in looks.sentence()
-    assert brute_force(looks) == {
-        row.model: (row.status, set(filter(None, row.dominated_by.split(", ")))) for row in looks.table.itertuples()
-    }
+    assert brute_force(looks) == statuses_of(looks)
 
 
 @pytest.mark.long
@@ -278,18 +275,16 @@ def test_a_figure_without_matplotlib_is_refused_before_the_fit(tmp_path, capsys,
 def test_bad_costs_are_errors(arena_result):
     table = a_table(0)
     res = fit(table.assign(gap=table["tokens"].where(table.index != 4)))
-    with pytest.raises(ColumnError, match="tokes"):
-        res.pareto("tokes")
-    with pytest.raises(MissingDataError, match=r"no value for '.*' on 1 of 450 prompts"):
-        res.pareto("gap")
-    with pytest.raises(OptionError, match="has no number for"):
-        res.pareto({res.models[0]: 1.0})
-    with pytest.raises(OptionError, match="a cost is a finite number"):
-        res.pareto(dict.fromkeys(res.models, np.nan))
-    with pytest.raises(OptionTypeError, match="allowed: a text, a mapping"):
-        res.pareto(3.0)
-    with pytest.raises(OptionError, match="for votes, give a number for each model"):
-        arena_result.pareto("length")
+    for result, cost, error, words in (
+        (res, "tokes", ColumnError, "tokes"),
+        (res, "gap", MissingDataError, r"no value for '.*' on 1 of 450 prompts"),
+        (res, {res.models[0]: 1.0}, OptionError, "has no number for"),
+        (res, dict.fromkeys(res.models, np.nan), OptionError, "a cost is a finite number"),
+        (res, 3.0, OptionTypeError, "allowed: a text, a mapping"),
+        (arena_result, "length", OptionError, "for votes, give a number for each model"),
+    ):
+        with pytest.raises(error, match=words):
+            result.pareto(cost)
 
 
 def test_scores_that_do_not_vary_leave_the_costs_their_intervals():

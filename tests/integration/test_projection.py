@@ -51,8 +51,7 @@ def regression(battles, results, kind, model):
         codes = pd.factorize(by_prompt(battles.frame, "topic"))[0]
         fit = made.fit(cov_type="cluster", cov_kwds={"groups": codes, "use_correction": False})
         return fit.params, fit.cov_params() * 7 / 6
-    fit = made.fit(cov_type="HC0")
-    return fit.params, fit.cov_params()
+    return made.fit(cov_type="HC0").params, made.fit(cov_type="HC0").cov_params()
 
 
 @pytest.mark.parametrize("kind", ["robust", "cluster", "weighted"])
@@ -180,34 +179,25 @@ def test_a_grid_by_default_covers_the_data_and_others_stay_at_their_usual_values
 
 def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, fitted):
     results = fitted()
-    with pytest.raises(OptionError, match="importance"):
-        results.by("~ importance")
-    for wrong in ("~ x0 | model_a", "~"):
-        with pytest.raises(FormulaError):
-            results.by(wrong)
-    with pytest.raises(OptionError, match="beside others"):
-        results.by("~ x0", "half")
-    with pytest.raises(FormulaError, match="linearly dependent"):
-        results.by("~ x0 + I(2 * x0)")
-    with pytest.raises(ColumnError):
-        results.by("~ x3")
-    with pytest.raises(FormulaError, match="winner"):
-        results.by("~ C(winner)")
-    with pytest.raises(DataError, match="judge"):
-        results.by("~ C(judge)")
-    with pytest.raises(NoIntervalError, match="not debiased"):
-        results.update(estimator="plugin").by("~ x0")
-    with pytest.raises(DataNotStoredError):
-        dr.read_json(results.to_json()).by("~ x0")
     projection = results.by("~ C(half) + x0")
-    with pytest.raises(ColumnError):
-        projection.bands("x1")
-    with pytest.raises(UnknownModelError, match="'m9'"):
-        projection.bands("x0", models=["m9"])
-    with pytest.raises(OptionError):
-        projection.bands("x0", at={"x0": 1})
-    with pytest.raises(OptionError):
-        projection.bands("x0", [])
+    for call, error, words in (
+        (lambda: results.by("~ importance"), OptionError, "importance"),
+        (lambda: results.by("~ x0 | model_a"), FormulaError, None),
+        (lambda: results.by("~"), FormulaError, None),
+        (lambda: results.by("~ x0", "half"), OptionError, "beside others"),
+        (lambda: results.by("~ x0 + I(2 * x0)"), FormulaError, "linearly dependent"),
+        (lambda: results.by("~ x3"), ColumnError, None),
+        (lambda: results.by("~ C(winner)"), FormulaError, "winner"),
+        (lambda: results.by("~ C(judge)"), DataError, "judge"),
+        (lambda: results.update(estimator="plugin").by("~ x0"), NoIntervalError, "not debiased"),
+        (lambda: dr.read_json(results.to_json()).by("~ x0"), DataNotStoredError, None),
+        (lambda: projection.bands("x1"), ColumnError, None),
+        (lambda: projection.bands("x0", models=["m9"]), UnknownModelError, "'m9'"),
+        (lambda: projection.bands("x0", at={"x0": 1}), OptionError, None),
+        (lambda: projection.bands("x0", []), OptionError, None),
+    ):
+        with pytest.raises(error, match=words):
+            call()
 
 
 def test_terms_are_told_apart_from_their_columns(fitted):
@@ -226,9 +216,8 @@ def test_the_unit_of_a_feature_changes_the_unit_of_its_coefficient_alone(rank, d
     battles = draw_battles(np.random.default_rng(0), 160, 3, 3).frame
     options = {"tune": {"n_estimators": 3, "min_data_in_leaf": 5}, "n_folds": 2, "propensity": "marginal"}
     in_other_unit = battles.assign(x0=battles["x0"] * unit)
-    one, other = (
-        rank(frame, "winner ~ x0 | model_a + model_b", **options).by("~ x0") for frame in (battles, in_other_unit)
-    )
+    formula = "winner ~ x0 | model_a + model_b"
+    one, other = (rank(frame, formula, **options).by("~ x0") for frame in (battles, in_other_unit))
     for numbers in ("params", "bse"):
         expected, found = getattr(one, numbers), getattr(other, numbers)
         np.testing.assert_allclose(found.loc["x0"] * unit, expected.loc["x0"], rtol=1e-9)

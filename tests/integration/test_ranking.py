@@ -13,6 +13,8 @@ from dmlrank.functionals import Custom
 from dmlrank.inference.simultaneous import MaxT
 from dmlrank.options import in_objects
 
+from ..support import votes_of
+
 COLUMNS = ["first", "second", "estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
 
 
@@ -139,16 +141,8 @@ def clustered(n_topics, seed=0, **options):
     pair = np.array([rng.permutation(4)[:2] for _ in range(n)])
     taste = rng.normal(size=(n_topics, 4))[topic[:, None], pair]
     p = 1 / (1 + np.exp(taste[:, 1] - taste[:, 0]))
-    frame = pd.DataFrame(
-        {
-            "winner": np.where(rng.uniform(size=n) < p, "model_a", "model_b"),
-            "model_a": np.array(list("abcd"))[pair[:, 0]],
-            "model_b": np.array(list("abcd"))[pair[:, 1]],
-            "topic": topic,
-            "judge": rng.integers(40, size=n),
-            "prompt": np.arange(n) // 3,
-        }
-    )
+    frame = votes_of(list("abcd"), *pair.T, rng.uniform(size=n) < p, topic=topic, judge=rng.integers(40, size=n))
+    frame["prompt"] = np.arange(n) // 3
     frame["topic"] = frame.groupby("prompt")["topic"].transform("first")
     options = {"context": "prompt", "cov_type": "cluster", "functional": "bt", "rng": 0} | options
     return dr.dml_rank("winner ~ 1 | model_a + model_b", frame, **in_objects(options))

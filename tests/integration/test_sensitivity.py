@@ -22,32 +22,21 @@ from dmlrank.exceptions import (
 from dmlrank.fit.tipping_points import BoundEvaluation
 from dmlrank.options import in_objects
 
-from ..support import FORMULA, needs, two_of
+from ..support import FORMULA, needs, two_of, votes_of
 
 
 def battles_with_silence(n=900, seed=0):
     """Battles of four models with two features, ties, annotators and clusters; about a third got no vote."""
     rng = np.random.default_rng(seed)
-    names = np.array(["ant", "bee", "cat", "dog"])
     skill = np.array([0.9, 0.4, -0.2, -1.1])
     first, second = two_of(rng, 4, n)
     x = rng.normal(size=n)
     chance = 1 / (1 + np.exp(-(skill[first] - skill[second]) * (1 + 0.3 * x)))
-    winner = np.where(rng.random(n) < 0.15, "tie", np.where(rng.random(n) < chance, "model_a", "model_b")).astype(
-        object
-    )
-    winner[rng.random(n) < 0.25 + 0.15 * (x > 0)] = None
-    return pd.DataFrame(
-        {
-            "model_a": names[first],
-            "model_b": names[second],
-            "winner": winner,
-            "x": x,
-            "prompt": np.arange(n) // 2,
-            "judge": rng.integers(35, size=n),
-            "topic": (np.arange(n) // 2) % 40,
-        }
-    )
+    is_tie, won, is_silent = (rng.random(n) for _ in range(3))
+    votes = votes_of(["ant", "bee", "cat", "dog"], first, second, won < chance, x=x, prompt=np.arange(n) // 2)
+    votes["winner"] = votes["winner"].astype(object).mask(is_tie < 0.15, "tie")
+    votes["winner"] = votes["winner"].mask(is_silent < 0.25 + 0.15 * (x > 0), None)
+    return votes.assign(judge=rng.integers(35, size=n), topic=votes["prompt"] % 40)
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +53,8 @@ def fitted(battles, formula="winner ~ 1 | model_a + model_b", **options):
 def test_contexts_with_equal_features_share_vote_rates(battles, propensity, is_shared, position_bias):
     """Without battles that got no vote the rates are the propensities: equal where these have the features of mu."""
     data = battles.dropna(subset=["winner"]).assign(high=lambda d: d["x"] > 0)
-    fit = fitted(
-        data, "winner ~ high | model_a + model_b", functional="bt", propensity=propensity, position_bias=position_bias
-    )
+    options = {"functional": "bt", "propensity": propensity, "position_bias": position_bias}
+    fit = fitted(data, "winner ~ high | model_a + model_b", **options)
     evaluation = BoundEvaluation.of(fit._fit, np.array([[1.0, -1.0, 0.0, 0.0]]))
     assert evaluation.inputs[0].voting.shares_rates == is_shared
     apart = [replace(one, voting=replace(one.voting, shares_rates=False)) for one in evaluation.inputs]

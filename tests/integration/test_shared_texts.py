@@ -8,7 +8,7 @@ import dmlrank as dr
 from dmlrank.data.columns import SharedTexts, find_shared_texts, join_shared
 from dmlrank.options import in_objects
 
-from ..support import two_of
+from ..support import two_of, votes_of
 
 TEXT = "winner ~ text(prompt, 20) | model_a + model_b"
 pytestmark = pytest.mark.usefixtures("ignore_warnings")  # Results keep their warnings
@@ -25,17 +25,9 @@ def battles(n=999, n_texts=170, seed=0):
     gap = strength[of_context, a] - strength[of_context, b]
     won = rng.random(n) < 1 / (1 + np.exp(-gap))
     vectors = rng.normal(size=(n_texts, 8))
-    return pd.DataFrame(
-        {
-            "winner": np.where(won, "model_a", "model_b"),
-            "model_a": np.array(["m0", "m1", "m2"])[a],
-            "model_b": np.array(["m0", "m1", "m2"])[b],
-            "id": np.arange(n),
-            "prompt": [f"{words[2 * t]} {words[2 * t + 1]}" for t in of_context],
-            "vector": [vectors[t] for t in of_context],
-        }
-        | {f"e{k}": vectors[of_context, k] for k in range(6)}
-    )
+    votes = votes_of(["m0", "m1", "m2"], a, b, won, id=np.arange(n), vector=[vectors[t] for t in of_context])
+    votes["prompt"] = [f"{words[2 * t]} {words[2 * t + 1]}" for t in of_context]
+    return votes.assign(**{f"e{k}": vectors[of_context, k] for k in range(6)})
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +50,8 @@ def repeats_told(result):
 
 def fit(data, formula=TEXT, **options):
     env = {"array": np.stack(list(data["vector"])), "size": lambda column: column.str.len() * 1.0}
-    settings = {
-        "context": "id",
-        "tune": {"n_estimators": 5},
-        "propensity": "marginal",
-        "min_labels": 1,
-        "env": env,
-    } | options
-    settings |= {"rng": 0, "n_jobs": 1}
-    return dr.dml_rank(formula, data, **in_objects(settings))
+    settings = {"context": "id", "tune": {"n_estimators": 5}, "propensity": "marginal", "min_labels": 1, "env": env}
+    return dr.dml_rank(formula, data, **in_objects(settings | options | {"rng": 0, "n_jobs": 1}))
 
 
 @pytest.mark.parametrize("kind", FORMULAS)

@@ -74,13 +74,6 @@ def test_other_warnings_are_given_where_they_arise_by_the_filters_of_the_process
         return lambda features: np.tile(share, (len(features), 1))
 
     battles = dr.datasets.simulate_arena(n=600, rng=0)
+    options = {"propensity": "marginal", "n_folds": 2, "min_labels": 1, "rng": 0}
     with pytest.raises(RuntimeWarning):
-        dr.dml_rank(
-            FORMULA,
-            battles,
-            learner=learner,
-            propensity="marginal",
-            learning=dr.Learning(n_folds=2),
-            pairs=dr.Pairs(min_labels=1),
-            rng=0,
-        )
+        dr.dml_rank(FORMULA, battles, learner=learner, **in_objects(options))

@@ -9,7 +9,7 @@ from dmlrank.estimation.cross_fitting import mu_by_fold
 from dmlrank.nuisance.outcome_model.cross_fit import _PRIOR_STRENGTHS, main_effects, shrunken_frequencies
 from dmlrank.options import in_objects
 
-from ..support import two_of
+from ..support import two_of, votes_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
 
@@ -19,16 +19,13 @@ OPTIONS = {"context": "q", "min_labels": 1, "position_bias": False, "graph": "ob
 
 def sparse_crowd(n_prompts=13, n_models=12, seed=0, big=True):
     """A crowd in which most pairs have few prompts, and one prompt has many votes."""
-    rng, names = np.random.default_rng(seed), np.array([f"m{j:02d}" for j in range(n_models)])
+    rng = np.random.default_rng(seed)
     q = np.repeat(np.arange(n_prompts), 90)
     if big:
         q[:400] = 8
     j, k = two_of(rng, n_models, len(q))
     won = rng.uniform(size=len(q)) < 1 / (1 + np.exp((j - k) / 6))
-    frame = pd.DataFrame({"q": q, "model_a": names[j], "model_b": names[k]})
-    frame["winner"] = np.where(won, "model_a", "model_b")
-    frame["w"] = 1.0 + q % 3
-    return frame
+    return votes_of([f"m{place:02d}" for place in range(n_models)], j, k, won, q=q, w=1.0 + q % 3)
 
 
 def rank(frame, **options):

@@ -243,15 +243,8 @@ def test_debiased_scores_and_covariance(draw_battles, rank, name, kind, n_catego
 
     expected, unseen = written_out(value, battles), hidden(value, battles, weights, interior=name != "borda")
     for propensity in (battles.propensity, "shown"):
-        results = rank(
-            battles.frame,
-            functional=option,
-            mu=battles.mu,
-            propensity=propensity,
-            graph=EDGES[graph],
-            category_weights=kind,
-            floor=0,
-        )
+        options = {"functional": option, "graph": EDGES[graph], "category_weights": kind, "floor": 0}
+        results = rank(battles.frame, mu=battles.mu, propensity=propensity, **options)
         assert_same(results, expected, unseen)
 
 

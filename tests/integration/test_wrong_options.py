@@ -1,15 +1,16 @@
-"""Wrong types, wrong values and odd cells of every option are errors of ours, or fits."""
+"""Wrong types, wrong values, extreme numbers and odd cells of every option are errors of ours, or fits."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DataError, FormulaError, OutcomeError
+from dmlrank.exceptions import DataError, FormulaError, OptionError, OptionTypeError, OutcomeError
 from dmlrank.options import OPTIONS, in_objects
 
-from ..support import FORMULA, quiet
+from ..support import FORMULA
 
+pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 # What is no value of any option, and what only a few take.
 WRONG = {
     "an object": object(),
@@ -89,9 +90,66 @@ def test_verdicts_on_part_of_the_pairs_beside_an_array_of_propensities(known):
     battles["verdict"] = verdict[known].reindex(verdict.index)
     battles.loc[::3, "winner"] = None
     table, options = np.full((600, 8, 8), 1 / 60), {**QUICK, "judge": "verdict"}
-    with quiet():
-        given = dr.dml_rank(FORMULA, battles, **in_objects({**options, "propensity": table}))
-        called = dr.dml_rank(FORMULA, battles, **in_objects({**options, "propensity": lambda contexts, models: table}))
+    given = dr.dml_rank(FORMULA, battles, **in_objects({**options, "propensity": table}))
+    called = dr.dml_rank(FORMULA, battles, **in_objects({**options, "propensity": lambda contexts, models: table}))
     np.testing.assert_array_equal(given.params, called.params)
     assert np.isfinite(given.bse).all()
     assert given.judge is not None
+
+
+RNG = np.random.default_rng(0)
+SCORES = pd.DataFrame([(q, m, float(RNG.random() < 0.5)) for q in range(120) for m in "abc"], columns=["q", "m", "s"])
+
+
+def fit(data=SCORES, **options):
+    return dr.dml_rank("s ~ 1 | m", data, context="q", rng=0, **options)
+
+
+@pytest.mark.parametrize("size", [1e100, 1e300])
+def test_extreme_costs_and_budgets(size, small_arena):
+    with pytest.raises(dr.DmlrankError, match="divide all of them"):
+        fit(SCORES.assign(c=np.where(SCORES.q == 3, size, SCORES.index + 1.0))).pareto("c")
+    with pytest.raises(dr.DmlrankError, match="budget="):
+        dr.dml_rank(FORMULA, small_arena, rng=0).design(1 / size)
+
+
+@pytest.mark.parametrize("name", ["2", "1.0", " d", "d ", "", "2*b", "a - b", "3 - b", "'", "b"])
+def test_names_of_candidates(name):
+    data = SCORES.assign(m=SCORES.m.map({"a": "1", "b": "b", "c": "3"}))
+    if name == "b":
+        with pytest.raises(dr.DmlrankError, match="has scores already"):
+            fit(data).design(30, candidate=name)
+    else:
+        assert set(fit(data).design(30, candidate=name).sample(rng=0)["m"]) == {name}
+
+
+MU = np.full((2, 3, 3, 2), 0.5)
+
+
+def test_numpy_does_not_warn_of_features_that_are_refused(small_arena):
+    for features in ("np.log(x)", "np.log(x) + C(category)", "I(1 / (x + 1))"):
+        with pytest.raises(DataError, match="features"):
+            dr.dml_rank(f"winner ~ {features} | model_a + model_b", small_arena.assign(x=-1.0), rng=0)
+
+
+def test_models_of_a_plan_that_read_the_same_are_refused():
+    with pytest.raises(OptionError, match="repeated names"):
+        dr.design(MU, budget=1, models=[1, "1", 2])
+
+
+def test_contexts_of_a_plan_may_be_tuples():
+    plan = dr.design(MU, budget=1, contexts=[("a", 1), ("b", 2)])
+    assert list(plan.contexts) == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("column", ["model_a", "question_id"])
+def test_names_that_are_no_unicode_text_are_refused(column, battles):
+    battles[column] = battles[column].astype(object).where(battles.index > 3, "half \ud800")
+    with pytest.raises(DataError, match="surrogate"):
+        dr.dml_rank(FORMULA, battles, context="question_id", rng=0)
+
+
+def test_names_of_models_are_texts(arena_result):
+    for model in (np.zeros((2, 0)), 10**5000, None, ["gpt-4"]):  # the number has more digits than Python writes
+        with pytest.raises(OptionTypeError, match=r"first=.*allowed: a text"):
+            arena_result.win_probability(model, "gpt-4")

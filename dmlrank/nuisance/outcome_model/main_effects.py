@@ -13,7 +13,7 @@ from scipy.special import logsumexp, softmax
 
 from ..._utils.tasks_and_threads import SINGLE_THREAD_MULTIPLICATIONS, current, product, report
 from ...data.arrays import row_slices
-from ...data.outcomes import exchange_wins, exchanged_wins
+from ...data.outcomes import exchanged_wins
 from ...data.preferences import AnyArray, BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..all_pairs.trees import Link
@@ -383,7 +383,7 @@ class MuLearner(EffectsAndTrees[MainEffects]):
             self.candidates.append(BoostingStage(RANDOM_THRESHOLDS, False))
 
     def likelihood(self, training: FoldCells, prior: float) -> MainEffectsLikelihood:
-        return MainEffectsLikelihood(training.rows, training.n_items, training.ordered)
+        return MainEffectsLikelihood(training.rows.merged(training.n_items), training.n_items, training.ordered)
 
     def make_rows(self, tuned: TunedEffects[MainEffects]) -> VoteRows:
         all_cells = self.cells
@@ -436,9 +436,17 @@ class VoteRows:
         is_member = np.zeros(self.cell.max(initial=-1) + 1, dtype=bool)
         is_member[cells] = True
         rows = np.flatnonzero(is_member[self.cell] & (mirrored | ~self.is_swapped))
-        initial_scores = exchange_wins(scores[np.searchsorted(cells, self.cell[rows])], self.is_swapped[rows])
+        place, is_swapped, flip = (
+            np.searchsorted(cells, self.cell[rows]),
+            self.is_swapped[rows],
+            exchanged_wins(scores.shape[1]),
+        )
+        initial_scores = np.empty((scores.shape[1], len(rows)))
+        for c, other in enumerate(flip.tolist()):
+            initial_scores[c] = np.where(is_swapped, scores[place, other], scores[place, c])
         subset = self.binned.rows(rows, n_threads)
         subset.set_label(self.label[rows])
         subset.set_weight(self.weight[rows] / 2 if mirrored else self.weight[rows])
-        subset.set_init_score(initial_scores)
+        # The largest array of a fold: ``set_init_score`` would keep a copy, and rows by category make another one.
+        subset.set_field("init_score", initial_scores.ravel())
         return subset

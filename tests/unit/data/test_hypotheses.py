@@ -9,37 +9,11 @@ from dmlrank.exceptions import HypothesisError, UnknownModelError
 
 MODELS = ["a", "b", "c", "gpt-4", "claude-1"]
 NASTY = [
-    "gpt-4",
-    "gpt-4-turbo",
-    "gpt-4-turbo (2024)",
-    "gpt-4-turbo-2024-04-09",
-    "01-ai/yi-34b",
-    "meta-llama/Llama-3.1-70B-Instruct",
-    "qwen2.5:72b[q4_K_M]",
-    "claude 3",
-    "claude 3 opus",
-    "a+b",
-    "c++",
-    "x*y",
-    "model = best",
-    "one, two; three",
-    "O'Brien's \"best\"",
-    "(beta) grok",
-    "4o",
-    "1e3x",
-    "模型-7b",
-    "ёлка",
-    "d",
-    "e",
-    "a-b",
-    "a - b",
-    "`tick",
-    "f(x)",
-    ".hidden",
-    "a_b|c",
-    "50%",
-    "{x}",
-]
+    "gpt-4", "gpt-4-turbo", "gpt-4-turbo (2024)", "gpt-4-turbo-2024-04-09", "01-ai/yi-34b",
+    "meta-llama/Llama-3.1-70B-Instruct", "qwen2.5:72b[q4_K_M]", "claude 3", "claude 3 opus", "a+b", "c++", "x*y",
+    "model = best", "one, two; three", "O'Brien's \"best\"", "(beta) grok", "4o", "1e3x", "模型-7b", "ёлка", "d", "e",
+    "a-b", "a - b", "`tick", "f(x)", ".hidden", "a_b|c", "50%", "{x}",
+]  # fmt: skip
 ONLY_QUOTED = ["4", "3.5", "1e5", "-x", "+", "=", " padded", "padded ", "*starred", "/slash", ",", "new\nline"]
 
 

@@ -104,16 +104,15 @@ def test_errors_say_what_was_found_and_what_to_do():
     with pytest.raises(dr.exceptions.ColumnError, match="replace=True"):
         dr.data.style_columns(table)
     assert dr.data.style_columns(table, replace=True)["headers"].tolist() == [0.0]
-    table = table.drop(columns="headers")
-    with pytest.raises(dr.exceptions.ColumnError, match="answer_c"):
-        dr.data.style_columns(table, answers=("answer_a", "answer_c"))
-    with pytest.raises(dr.exceptions.DataError):
-        dr.data.style_columns(table, answers=("answer_a", "number"))
-    with pytest.raises(dr.exceptions.OptionTypeError):
-        dr.data.style_columns(table, answers=("answer_a",))
-    with pytest.raises(dr.exceptions.DataError):
-        dr.data.style_columns(table, answers="number")
-    with pytest.raises(dr.exceptions.DataError, match="'header_count_a' of a cell"):
-        dr.data.style_columns(pd.DataFrame({"conv_metadata": [{"sum_assistant_a_tokens": 3}]}))
-    with pytest.raises(dr.exceptions.DataError, match="all cells"):
-        dr.data.style_columns(pd.DataFrame({"answer_a": [None], "answer_b": ["x"]}))
+    for answers, error, words in (
+        (("answer_a", "answer_c"), dr.exceptions.ColumnError, "answer_c"),
+        (("answer_a", "number"), dr.exceptions.DataError, None),
+        (("answer_a",), dr.exceptions.OptionTypeError, None),
+        ("number", dr.exceptions.DataError, None),
+    ):
+        with pytest.raises(error, match=words):
+            dr.data.style_columns(table.drop(columns="headers"), answers=answers)
+    lacking, empty = {"conv_metadata": [{"sum_assistant_a_tokens": 3}]}, {"answer_a": [None], "answer_b": ["x"]}
+    for columns, words in ((lacking, "'header_count_a' of a cell"), (empty, "all cells")):
+        with pytest.raises(dr.exceptions.DataError, match=words):
+            dr.data.style_columns(pd.DataFrame(columns))

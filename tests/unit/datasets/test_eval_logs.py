@@ -33,15 +33,10 @@ HEADER = {
     "status": "success",
     "eval": {"task": "gpqa", "model": "acme/m7b", "created": "2026-01-01", "config": {"epochs": 2}},
 }
+PHYSICS = {"id": "q1", "metadata": {"domain": "physics"}}
 SAMPLES = [
-    {
-        "id": "q1",
-        "epoch": 1,
-        "metadata": {"domain": "physics"},
-        "scores": {"choice": {"value": "C"}},
-        "total_time": 3.1,
-    },
-    {"id": "q1", "epoch": 2, "metadata": {"domain": "physics"}, "scores": {"choice": {"value": "I"}}},
+    {**PHYSICS, "epoch": 1, "scores": {"choice": {"value": "C"}}, "total_time": 3.1},
+    {**PHYSICS, "epoch": 2, "scores": {"choice": {"value": "I"}}},
     {"id": "q2", "epoch": 1, "metadata": {"domain": "bio"}, "scores": None, "error": "timeout"},
     {"id": "q2", "epoch": 2, "metadata": {"domain": "bio"}, "scores": {"choice": {"value": "P"}}},
 ]
@@ -250,15 +245,8 @@ def test_damaged_files_are_named(tmp_path):
 
 # --- lm-evaluation-harness ---
 
-LINE = {
-    "doc_id": 0,
-    "doc": {"question": "..."},
-    "target": "18",
-    "filter": "strict-match",
-    "metrics": ["exact_match"],
-    "doc_hash": "a1",
-    "exact_match": 1.0,
-}
+LINE = {"doc_id": 0, "doc": {"question": "..."}, "target": "18", "filter": "strict-match"}
+LINE |= {"metrics": ["exact_match"], "doc_hash": "a1", "exact_match": 1.0}
 
 
 def harness(folder, model="acme__m7b", task="gsm8k", date="2026-01-01T10-00-00.1", lines=(LINE,)):
@@ -429,18 +417,10 @@ def test_turns_of_a_question_are_a_cluster_of_the_fit(tmp_path, capsys):
 
 
 def test_every_eval_ever_refuses_reduced_scores_that_look_like_runs(tmp_path):
-    line = {
-        "evaluation_id": "e",
-        "model_id": "m",
-        "evaluation_name": "acc",
-        "sample_id": "1",
-        "evaluation": {"score": 1.0},
-    }
-    lines = [
-        line,
-        line | {"sample_id": "2", "evaluation": {"is_correct": False}},
-        line | {"sample_id": "3", "error": "x"},
-    ]
+    line = {"evaluation_id": "e", "model_id": "m", "evaluation_name": "acc", "evaluation": {"score": 1.0}}
+    line |= {"sample_id": "1"}
+    lines = [line, line | {"sample_id": "2", "evaluation": {"is_correct": False}}]
+    lines += [line | {"sample_id": "3", "error": "x"}]
     table = dr.datasets.read_log(write(tmp_path / "u_samples.jsonl", lines, lines=True))
     assert table["score"].tolist()[:2] == [1.0, 0.0]
     assert np.isnan(table["score"][2])
@@ -539,10 +519,9 @@ def test_promptfoo_models_are_providers_and_prompts_if_there_are_several(tmp_pat
 
 
 def test_unknown_files_kinds_and_mixtures_are_named(tmp_path):
-    with pytest.raises(DataError):
-        dr.datasets.read_log(tmp_path)
-    with pytest.raises(DataError):
-        dr.datasets.read_log(tmp_path / "nothing.eval")
+    for nothing in (tmp_path, tmp_path / "nothing.eval"):
+        with pytest.raises(DataError):
+            dr.datasets.read_log(nothing)
     with pytest.raises(DataError, match="kind="):
         dr.datasets.read_log(write(tmp_path / "table.json", [{"a": 1}]))
     eval_file(tmp_path / "x.eval")
@@ -569,12 +548,8 @@ def test_names_in_metadata_do_not_take_the_place_of_columns(tmp_path):
 
 
 def test_a_kind_is_recognised_behind_a_long_document(tmp_path):
-    long = {
-        "doc_id": 0,
-        "doc": {"question": "x" * 100_000},
-        **{k: v for k, v in LINE.items() if not k.startswith("doc")},
-    }
-    assert dr.read_log(harness(tmp_path, lines=[long | {"doc_hash": "a1"}])).attrs["report"]["kind"] == "lm_eval"
+    log = harness(tmp_path, lines=[LINE | {"doc": {"question": "x" * 100_000}}])
+    assert dr.read_log(log).attrs["report"]["kind"] == "lm_eval"
 
 
 def test_errors_are_said_in_a_few_words(tmp_path):
@@ -633,13 +608,10 @@ def inspect_logs(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("logs"), np.random.default_rng(5)
     for model, share in {"acme/large": 0.7, "acme/small": 0.55, "base": 0.4}.items():
         right = np.where(rng.random((40, 2)) < share, "C", "I")
-        samples = [
-            {"id": i, "epoch": run + 1, "scores": {"match": {"value": str(value)}}}
-            for (i, run), value in np.ndenumerate(right)
-        ]
-        eval_file(
-            folder / f"{model.replace('/', '__')}.eval", HEADER | {"eval": {"task": "t", "model": model}}, samples
-        )
+        values = [(*place, {"match": {"value": str(value)}}) for place, value in np.ndenumerate(right)]
+        samples = [{"id": i, "epoch": run + 1, "scores": scores} for i, run, scores in values]
+        header = HEADER | {"eval": {"task": "t", "model": model}}
+        eval_file(folder / f"{model.replace('/', '__')}.eval", header, samples)
     return folder
 
 

@@ -12,23 +12,12 @@ from dmlrank.datasets import read_chatbot_arena, read_mt_bench
 from dmlrank.exceptions import ColumnError, DataError
 
 VOTES = [
-    {
-        "judge": "expert_1",
-        "model_a": "gpt-4",
-        "model_b": "llama-13b",
-        "question_id": 81,
-        "turn": 1,
-        "winner": "model_a",
-    },
-    {"judge": "expert_2", "model_a": "gpt-4", "model_b": "llama-13b", "question_id": 81, "turn": 2, "winner": "tie"},
-    {
-        "judge": "gpt4_pair",
-        "model_a": "b",
-        "model_b": "a",
-        "question_id": 90,
-        "turn": 1,
-        "winner": "tie (inconsistent)",
-    },
+    {"judge": judge, "model_a": a, "model_b": b, "question_id": question, "turn": turn, "winner": winner}
+    for judge, a, b, question, turn, winner in (
+        ("expert_1", "gpt-4", "llama-13b", 81, 1, "model_a"),
+        ("expert_2", "gpt-4", "llama-13b", 81, 2, "tie"),
+        ("gpt4_pair", "b", "a", 90, 1, "tie (inconsistent)"),
+    )
 ]
 QUESTIONS = [
     {"question_id": 90, "category": "math", "turns": ["What is 1 + 1?", "And 2 + 2?"]},

@@ -37,9 +37,8 @@ class Population:
             # Both orders of one pair, too: labelled together they are two labels of it.
             self.patterns += [tuple(pairs[p] for p in some) for some in chosen] + [((0, 1), (1, 0))]
         self.share = rng.dirichlet(np.full(n_prompts, 5.0))
-        self.selection = rng.dirichlet(np.full(len(self.patterns), 2.0), size=n_prompts) * 0.9 + 0.1 / len(
-            self.patterns
-        )
+        even = 1 / len(self.patterns)
+        self.selection = 0.9 * rng.dirichlet(np.full(len(self.patterns), 2.0), size=n_prompts) + 0.1 * even
         self.atoms = [
             (Atom(x, tuple(zip(pattern, labels, strict=True))), number)
             for x in range(n_prompts)
@@ -101,6 +100,13 @@ def random_direction(rng, probability):
     """A bounded score of a saturated submodel: mean zero under the population."""
     score = rng.uniform(-1, 1, size=len(probability))
     return score - probability @ score
+
+
+def submodels(theta, rng, base, directions=8):
+    """Scores of submodels in random directions, and the derivative of a function of the probabilities along each."""
+    for _ in range(directions):
+        score = random_direction(rng, base.ravel())
+        yield score, slope(lambda h, s=score: theta(base * (1 + h * s.reshape(base.shape))))
 
 
 def slope(parameter):

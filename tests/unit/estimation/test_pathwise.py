@@ -28,7 +28,7 @@ from dmlrank.functionals.linear_scores import PositionEffect, WinShare
 from dmlrank.nuisance.propensity import TabulatedPairPropensity
 
 from ...support import either_order, without_order
-from .populations import Population, data_of, random_direction, slope
+from .populations import Population, data_of, slope, submodels
 
 N_PROMPTS, N_ITEMS = 2, 3
 DIRECTIONS = 8
@@ -117,9 +117,7 @@ def test_influence_is_a_gradient(name, ordered, n_categories, make_data):
     phi = uncentred(functional, population, make_data, ordered) - theta(base)
     # Difference quotients of a custom functional round at 1e-11.
     np.testing.assert_allclose(base @ phi, 0, atol=1e-9 if isinstance(functional, Custom) else 1e-12)
-    for _ in range(DIRECTIONS):
-        score = random_direction(rng, base)
-        derivative = slope(lambda h, score=score: theta(base * (1 + h * score)))
+    for score, derivative in submodels(theta, rng, base):
         check_gradient(phi, score, derivative, base)
 
 
@@ -145,9 +143,8 @@ def test_weighted_influence_is_a_gradient(kind, make_data):
 
     weight = worth[population.prompt] / (population.share @ worth)
     phi = weight[:, None] * (uncentred(functional, population, make_data) - theta(base))
-    for _ in range(DIRECTIONS):
-        score = random_direction(rng, base)
-        check_gradient(phi, score, slope(lambda h, score=score: theta(base * (1 + h * score))), base)
+    for score, derivative in submodels(theta, rng, base):
+        check_gradient(phi, score, derivative, base)
 
 
 @pytest.mark.parametrize("kind", [KINDS["borda"], KINDS["bt"], KINDS["dominance"]], ids=["borda", "bt", "dominance"])
@@ -172,9 +169,7 @@ def test_sums_over_clusters_are_gradients(kind, make_data):
     phi = uncentred(functional, population, make_data) - theta(joint)
     of_cluster = (phi[:, None] + phi[None]) / 2
     flat = joint.ravel()
-    for _ in range(DIRECTIONS):
-        score = random_direction(rng, flat)
-        derivative = slope(lambda h, s=score: theta(joint * (1 + h * s.reshape(joint.shape))))
+    for score, derivative in submodels(theta, rng, joint):
         check_gradient(of_cluster.reshape(-1, of_cluster.shape[-1]), score, derivative, flat)
 
 

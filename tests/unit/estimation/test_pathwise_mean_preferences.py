@@ -13,8 +13,8 @@ from dmlrank.functionals import CategoryWeights, Custom, named
 from dmlrank.functionals.linear_scores import Linearised, curvature_bias, jacobian_at
 
 from ...support import without_order
-from .populations import Population, random_direction, slope
-from .test_pathwise import DIRECTIONS, KINDS, N_ITEMS, as_data, check_gradient, drawn_mu, either_order
+from .populations import Population, submodels
+from .test_pathwise import KINDS, N_ITEMS, as_data, check_gradient, drawn_mu, either_order
 
 # Two functionals of this list are linear or a single number of a pair; they are covered by the other file.
 NON_LINEAR = [name for name in KINDS if name not in ("borda", "pair_share", "first_advantage")]
@@ -58,9 +58,7 @@ def test_influence_of_mean_preferences_is_a_gradient(name, ordered, make_data):
     result = one_step({"target": score}, data, nuisances, blocks, everyone).target
     np.testing.assert_allclose(result.estimate, theta(base), atol=1e-9)
     phi = result.value + result.correction_by_context - theta(base)
-    for _ in range(DIRECTIONS):
-        direction = random_direction(rng, base)
-        derivative = slope(lambda h, direction=direction: theta(base * (1 + h * direction)))
+    for direction, derivative in submodels(theta, rng, base):
         check_gradient(phi, direction, derivative, base)
 
 
@@ -93,9 +91,7 @@ def test_influence_in_overlapping_groups_is_a_gradient(name, make_data):
     for group, contexts in enumerate(joint.contexts):
         phi[group, contexts] = joint.centred_in(group)
     phi = np.hstack(phi) / (len(base) * base)[:, None]
-    for _ in range(DIRECTIONS):
-        direction = random_direction(rng, base)
-        derivative = slope(lambda h, direction=direction: theta(base * (1 + h * direction)))
+    for direction, derivative in submodels(theta, rng, base):
         check_gradient(phi, direction, derivative, base)
 
 

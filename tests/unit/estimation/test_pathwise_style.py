@@ -15,7 +15,7 @@ from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Graph
 from dmlrank.functionals.linear_scores import LinkedScore
 from dmlrank.nuisance.style import AdditiveFit, AdditiveModel, StyleRows, StyleStages
 
-from .populations import random_direction, slope
+from .populations import submodels
 
 N_PROMPTS, N_ITEMS = 2, 3
 STYLES = np.array([[-1.0, 0.3], [0.2, -0.5], [0.9, 0.8]])
@@ -190,9 +190,7 @@ def test_equal_style_is_a_gradient(name, ordered, several, make_data):
     np.testing.assert_allclose(estimate, population.estimates(link, base, ordered), atol=1e-12)
     phi = np.hstack([part.value + part.correction for part in parts]) - estimate
     np.testing.assert_allclose(base @ phi, 0, atol=1e-12)
-    for _ in range(DIRECTIONS):
-        score = random_direction(rng, base)
-        derivative = slope(lambda h, s=score: population.estimates(link, base * (1 + h * s), ordered))
+    for score, derivative in submodels(lambda p: population.estimates(link, p, ordered), rng, base, DIRECTIONS):
         scale = np.abs(derivative).max()
         assert scale > 1e-5
         np.testing.assert_allclose((base * score) @ phi, derivative, rtol=0, atol=TOLERANCE * scale)
@@ -215,9 +213,7 @@ def test_weighted_equal_style_is_a_gradient(make_data):
     weight = worth[population.prompt] / (base @ worth[population.prompt])
     raw = [part.value + part.correction for part in (influence.equal, influence.slopes)]
     phi = weight[:, None] * (np.hstack(raw) - estimate)
-    for _ in range(DIRECTIONS):
-        score = random_direction(rng, base)
-        derivative = slope(lambda h, s=score: theta(base * (1 + h * s)))
+    for score, derivative in submodels(theta, rng, base, DIRECTIONS):
         np.testing.assert_allclose((base * score) @ phi, derivative, rtol=0, atol=TOLERANCE * np.abs(derivative).max())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -72,8 +73,8 @@ def brute_force(result, unit=None, parts=(([1.0, 0.0], [1.0, -1.0], -1),)):
     cells, fold = data.cells, mu.folds.fold
     off = ~np.eye(n_items, dtype=bool)
     shares = [[np.where(off, table @ np.array(worth), 0.5) for worth, _, _ in parts] for table in tables]
-    strongest = strongest_features(data, contexts, [share[0] for share in shares])
-    functions, _ = next(dictionaries(data, strongest, len(cells) / len(tables)))
+    strongest = strongest_features(data, contexts, [share[0] for share in shares], np.arange(len(contexts)))
+    functions, _ = next(dictionaries(data, strongest, len(cells) / len(tables), *[np.arange(len(data.x))] * 2))
     q = functions.shape[1]
     fitted_cells = clip_and_renormalise(mu.at(cells), floor)
     terms = [np.zeros((len(cells), *tables[0].shape)) for _ in tables]
@@ -109,9 +110,8 @@ def brute_force(result, unit=None, parts=(([1.0, 0.0], [1.0, -1.0], -1),)):
         for i, c in zip(mine, of_unit, strict=True):
             others = terms[f][mine[of_unit != c]].sum(axis=0)
             h = 1e-3 / max(np.abs(terms[f][i]).max(), np.abs(others).max())
-            corners = [
-                a * d * functional.value(table + h * (a * terms[f][i] + d * others)) for a in (1, -1) for d in (1, -1)
-            ]
+            signs = itertools.product((1, -1), repeat=2)
+            corners = [a * d * functional.value(table + h * (a * terms[f][i] + d * others)) for a, d in signs]
             total = total + (fold == f).mean() / share * (np.sum(corners, axis=0) / (4 * h**2)).mean(axis=0) / 2
     return total
 
@@ -411,11 +411,8 @@ def test_what_follows_a_fit_takes_its_influence_values(options):
     rng = np.random.default_rng(5)
     frame = battles(500, per_prompt=2)
     of_prompt = frame["prompt"].str[1:].astype(int)
-    frame = frame.assign(
-        weight=1.0 + of_prompt % 3,
-        group=np.where(of_prompt % 2 == 0, "even", "odd"),
-        annotator=rng.integers(40, size=len(frame)),
-    )
+    frame["weight"], frame["group"] = 1.0 + of_prompt % 3, np.where(of_prompt % 2 == 0, "even", "odd")
+    frame["annotator"] = rng.integers(40, size=len(frame))
     result = fit(frame, "winner ~ x0 + x1 + C(group) | model_a + model_b", **options)
     without = result.update(second_order=False)
     changes = [repetition.second_order.change for repetition in result.steps.repetitions]
@@ -456,13 +453,10 @@ def test_the_second_derivative_is_that_of_the_derivative(draw_mu):
     mu = draw_mu(rng, 4, 3, 3, floor=0.1)
     delta, other = (draw_mu(rng, 4, 3, 3) - draw_mu(rng, 4, 3, 3) for _ in range(2))
     for kind in (BradleyTerry, RankCentrality):
-        functional = kind(
-            CategoryWeights((1.0, 0.0, 0.3), (0.0, 1.0, 0.5)) if kind is BradleyTerry else CategoryWeights.half(3)
-        )
-        h = 1e-5
-        expected = (functional.derivative(mu + h * other, delta) - functional.derivative(mu - h * other, delta)) / (
-            2 * h
-        )
+        uneven = CategoryWeights((1.0, 0.0, 0.3), (0.0, 1.0, 0.5))
+        functional, h = kind(uneven if kind is BradleyTerry else CategoryWeights.half(3)), 1e-5
+        above, below = (functional.derivative(mu + step * other, delta) for step in (h, -h))
+        expected = (above - below) / (2 * h)
         made = functional.second_derivative(mu, delta, other)
         np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(made, functional.second_derivative(mu, other, delta), rtol=1e-4, atol=1e-5)

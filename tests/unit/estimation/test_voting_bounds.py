@@ -21,7 +21,7 @@ from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance,
 from dmlrank.nuisance.propensity import TabulatedPairPropensity
 
 from ...support import without_order
-from .populations import Population, data_of, random_direction, slope
+from .populations import Population, data_of, slope, submodels
 
 N_PROMPTS, N_ITEMS = 2, 3
 TOLERANCE = 1e-6
@@ -200,9 +200,7 @@ def test_bounds_and_their_influence(name, evaluator, n_categories, ordered, make
             bound_at = partial(theta, contrast=contrast, sign=sign, g=g)
             phi = uncentred[:, column] - bound_at(base)
             np.testing.assert_allclose(base @ phi, 0, atol=1e-9)
-            for _ in range(3):
-                score = random_direction(rng, base)
-                derivative = slope(lambda h, s=score, bound=bound_at: bound(base * (1 + h * s)))
+            for score, derivative in submodels(bound_at, rng, base, 3):
                 np.testing.assert_allclose((base * score) @ phi, derivative, rtol=0, atol=TOLERANCE)
 
 
@@ -244,9 +242,7 @@ def test_the_influence_where_every_pair_counts_as_shown(name, make_data):
 
     phi = influence_of(part, inputs)[:, 1] - theta(base)
     np.testing.assert_allclose(base @ phi, 0, atol=1e-9)
-    for _ in range(4):
-        score = random_direction(rng, base)
-        derivative = slope(lambda h, s=score: theta(base * (1 + h * s)))
+    for score, derivative in submodels(theta, rng, base, 4):
         np.testing.assert_allclose((base * score) @ phi, derivative, rtol=0, atol=TOLERANCE)
 
 

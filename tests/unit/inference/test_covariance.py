@@ -122,22 +122,6 @@ def test_groups_of_one_size_have_the_usual_factor_and_degrees_of_freedom(n_group
     assert made.scale == pytest.approx(1, abs=1e-3)
 
 
-def clustered_means(rng, sizes, correlation, d=3):
-    """Means of values whose clusters have sizes and shift them, less their mean 0, with the influence values."""
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    n = len(group)
-    shift = rng.normal(size=(len(sizes), d))[group] * np.sqrt(correlation)
-    value = shift + np.sqrt(1 - correlation) * rng.normal(size=(n, d))
-    return Influence(value, np.zeros((n, d)), np.arange(n), np.ones(n), np.ones(n)), group
-
-
-UNEVEN = {
-    "three have 45 %": [225] * 3 + [3, 4] * 119,
-    "one has a quarter": [375] + [11] * 99,
-    "geometric": np.maximum(1500 * 0.9 ** np.arange(30) / 9.6, 1).astype(int),
-}
-
-
 @pytest.mark.filterwarnings("ignore:the 100 clusters count as .* for one of the scores:UserWarning")
 def test_a_score_whose_votes_lie_in_few_clusters_has_its_own_degrees_of_freedom():
     rng = np.random.default_rng(0)
@@ -159,9 +143,12 @@ def test_a_score_whose_votes_lie_in_few_clusters_has_its_own_degrees_of_freedom(
 
 
 def test_few_effective_clusters_are_warned_of():
-    influence, group = clustered_means(np.random.default_rng(0), UNEVEN["three have 45 %"], 0.5)
+    # Three of the clusters have 45 % of the prompts.
+    rng, group = np.random.default_rng(0), np.repeat(np.arange(241), [225] * 3 + [3, 4] * 119)
+    n = len(group)
+    value = np.sqrt(0.5) * (rng.normal(size=(241, 3))[group] + rng.normal(size=(n, 3)))
     with pytest.warns(IntervalWarning, match="the 241 clusters count as"):
-        one_way(influence, group, NO_GAUGE)
+        one_way(Influence(value, np.zeros((n, 3)), np.arange(n), np.ones(n), np.ones(n)), group, NO_GAUGE)
 
 
 @pytest.mark.parametrize("n_prompts", [90, 35])

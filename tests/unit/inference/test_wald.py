@@ -150,16 +150,9 @@ class Samples:
         return np.array([1.0, 1e6])
 
 
-def difference_test(unanimous_covariance, null=None):
-    return wald_test_of_difference(
-        RESTRICTED,
-        FREE,
-        covariance=SMALL,
-        difference=SMALL,
-        null=null,
-        rng=np.random.default_rng(0),
-        unanimous_covariance=unanimous_covariance,
-    )
+def difference_test(unanimous_covariance, null=None, difference=SMALL):
+    given = {"covariance": SMALL, "difference": difference, "null": null, "rng": np.random.default_rng(0)}
+    return wald_test_of_difference(RESTRICTED, FREE, unanimous_covariance=unanimous_covariance, **given)
 
 
 def test_variance_added_for_unanimous_pairs_counts_in_chi_squared_and_in_the_standard_errors():
@@ -172,10 +165,7 @@ def test_variance_added_for_unanimous_pairs_counts_in_chi_squared_and_in_the_sta
 
 
 def test_samples_from_the_model_lack_the_same_variance():
-    without, tested = (
-        difference_test(None, Samples().statistics),
-        difference_test(UNIFORM_COVARIANCE, Samples().statistics),
-    )
+    without, tested = (difference_test(added, Samples().statistics) for added in (None, UNIFORM_COVARIANCE))
     assert tested.statistic == without.statistic
     assert tested.pvalue == without.pvalue == 2 / 3
     assert (tested.std_errors > 10 * without.std_errors).all()
@@ -184,14 +174,6 @@ def test_samples_from_the_model_lack_the_same_variance():
 def test_variance_added_for_unanimous_pairs_adds_no_direction():
     one = BASIS[:, :1]
     narrow = Covariance(1e-4 * one @ one.T, BASIS)
-    tested = wald_test_of_difference(
-        RESTRICTED,
-        FREE,
-        covariance=SMALL,
-        difference=narrow,
-        null=None,
-        rng=np.random.default_rng(0),
-        unanimous_covariance=UNIFORM_COVARIANCE,
-    )
+    tested = difference_test(UNIFORM_COVARIANCE, difference=narrow)
     assert tested.df == 1
     assert tested.statistic == pytest.approx((one[:, 0] @ GAP) ** 2 / 0.2501)

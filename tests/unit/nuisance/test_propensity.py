@@ -255,15 +255,8 @@ def test_binned_contexts_give_what_stacked_rows_in_the_same_bins_give(draw):
 def test_without_features_the_rates_are_used(draw, make_data):
     data = draw(n_pairs=2)
     cells = data.cells
-    without_features = make_data(
-        cells.context,
-        cells.first,
-        cells.second,
-        np.zeros(len(cells), dtype=int),
-        n_items=4,
-        n_categories=2,
-        n_contexts=150,
-    )
+    votes = cells.context, cells.first, cells.second, np.zeros(len(cells), dtype=int)
+    without_features = make_data(*votes, n_items=4, n_categories=2, n_contexts=150)
     counts = data.pair_counts()
     for result in (estimate(without_features), marginal_propensity(data)):
         np.testing.assert_allclose(result.cells, counts[cells.first, cells.second] / 150)

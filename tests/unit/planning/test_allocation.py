@@ -46,17 +46,8 @@ def test_no_plan_is_better(name, criterion, contrasted, one_pair, ordered, draw_
     rows = rng.normal(size=(2, n_items)) if contrasted else None
     budget = (0.7 * n * cost.mean()) if one_pair else 0.4 * cost.sum()
     floor = 0.02
-    plan = dr.design(
-        mu,
-        FUNCTIONALS[name],
-        budget=budget,
-        criterion=criterion,
-        contrasts=rows,
-        costs=given,
-        min_propensity=floor,
-        one_pair=one_pair,
-        position_bias=ordered,
-    )
+    options = {"budget": budget, "criterion": criterion, "contrasts": rows, "costs": given, "min_propensity": floor}
+    plan = dr.design(mu, FUNCTIONALS[name], one_pair=one_pair, position_bias=ordered, **options)
     taken = plan.propensity[:, [j for j, _ in places], [k for _, k in places]]
     covariance = np.cov(functional.value(mu).T, bias=True) + (parts / taken[:, :, None, None]).sum(axis=(0, 1)) / n
     np.testing.assert_allclose(plan.std_errors, np.sqrt(np.diag(covariance) / n), rtol=1e-9)

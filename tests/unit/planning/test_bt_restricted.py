@@ -73,17 +73,8 @@ def test_no_general_solver_does_better(criterion, one_pair, ordered, contrasted,
     cost = rng.uniform(0.5, 2, size=n)
     budget = (0.6 if one_pair else 0.4 * len(places)) * cost.sum()
     rows = rng.normal(size=(2, K)) if contrasted else None
-    plan = dr.design(
-        mu,
-        estimator="bt_restricted",
-        budget=budget,
-        criterion=criterion,
-        contrasts=rows,
-        costs=cost,
-        min_propensity=0.02,
-        one_pair=one_pair,
-        position_bias=ordered,
-    )
+    options = {"budget": budget, "criterion": criterion, "contrasts": rows, "costs": cost, "min_propensity": 0.02}
+    plan = dr.design(mu, estimator="bt_restricted", one_pair=one_pair, position_bias=ordered, **options)
     target = plan.goal.rows
 
     def value(pi):
@@ -118,9 +109,8 @@ def test_it_beats_the_plan_for_the_projection_and_predicts_its_errors():
     assert own.objective < own.uniform_objective
     assert (own.std_errors < other.std_errors).all()
     taken = other.propensity[:, [j for j, _ in places], [k for _, k in places]]
-    assert (
-        own.problem.labelling_covariance(taken).trace() > own.problem.labelling_covariance(own.propensities[:]).trace()
-    )
+    trace_of_other, trace = (own.problem.labelling_covariance(p).trace() for p in (taken, own.propensities[:]))
+    assert trace_of_other > trace
 
 
 def test_a_limit_on_steps_ends_the_search_before_it_is_certified(monkeypatch):

@@ -11,7 +11,7 @@ from dmlrank.options import in_objects
 from dmlrank.planning.criteria import Goal
 from dmlrank.planning.precision import covariance_of
 
-from ...support import two_of
+from ...support import two_of, votes_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 
@@ -50,15 +50,7 @@ def votes(n, raters, rng):
     first, second = two_of(rng, 3, n)
     gap = (np.array([0.3, 0.0, -0.3]) + taste[rater])[np.arange(n)[:, None], np.stack([first, second], axis=1)]
     won = rng.random(n) < expit(gap[:, 0] - gap[:, 1])
-    names = np.array(["a", "b", "c"])
-    return pd.DataFrame(
-        {
-            "model_a": names[first],
-            "model_b": names[second],
-            "winner": np.where(won, "model_a", "model_b"),
-            "rater": np.array(raters)[rater],
-        }
-    )
+    return votes_of(["a", "b", "c"], first, second, won, rater=np.array(raters)[rater])
 
 
 def test_refits_have_the_standard_errors_that_a_plan_predicts():

@@ -1,7 +1,8 @@
-"""The summary says what was done, in one width, best model first, with names escaped in HTML."""
+"""The summary says what was done, in one width, best model first, with names escaped in HTML; tidy frames."""
 
 from __future__ import annotations
 
+import io
 import re
 
 import numpy as np
@@ -181,7 +182,7 @@ def test_warnings_are_kept_for_the_reader():
     data = data[~(data.model_a.isin(["a", "b"]) & data.model_b.isin(["a", "b"]))]
     with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):
         result = fit(data)
-    assert "functional='bt' takes the opponents into account" in " ".join(result.summary().as_text().split())
+    assert "which functional='bt' takes into account" in " ".join(result.summary().as_text().split())
     assert len(result.diagnostics.warnings) == 1
 
 
@@ -220,3 +221,25 @@ def test_the_verdict_names_the_models_of_the_top(result):
     assert "in the top" not in result.verdict()
     with pytest.raises(OptionError, match="top"):
         result.verdict(top=99)
+
+
+def test_tidy_holds_the_numbers_of_the_result(arena_result):
+    tidy = arena_result.tidy().set_index("term")
+    numbers = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
+    assert list(tidy) == [*numbers, "interval", "votes", "votes_left_out"]
+    shown = pd.read_csv(io.StringIO(arena_result.summary().as_csv()), index_col="model")["adj. P"].astype(str)
+    np.testing.assert_allclose(shown.str.lstrip("<").astype(float)[tidy.index], tidy["p_adjusted"], atol=0.001)
+    assert (tidy["p_adjusted"] >= tidy["p_value"]).all()
+    np.testing.assert_array_equal(tidy["estimate"], arena_result.params)
+    np.testing.assert_array_equal(tidy["p_value"], arena_result.pvalues)
+    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], arena_result.conf_int())
+
+
+@pytest.mark.parametrize("method", ["bonferroni", "none"])
+def test_tidy_takes_the_methods_of_conf_int(arena_result, method):
+    tidy = arena_result.tidy(alpha=0.1, method=method)
+    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], arena_result.conf_int(alpha=0.1, method=method))
+    assert set(tidy["interval"]) == {
+        {"none": "pointwise", "max-t": "simultaneous"}.get(method, "simultaneous (Bonferroni)")
+    }
+    np.testing.assert_array_equal(tidy["p_adjusted"], arena_result.tidy()["p_adjusted"])

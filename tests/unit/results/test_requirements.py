@@ -172,16 +172,16 @@ def test_too_few_prompts_and_other_results_are_refused(res):
     error = dr.exceptions.OptionError
     with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
         fixed = res.update(prompts="fixed")
-    with pytest.raises(error):
-        res.sequential(planned=8000, start=3000)
-    with pytest.raises(error, match="planned"):
-        res.sequential(planned=100)
-    with pytest.raises(OptionTypeError, match="planned"):
-        res.sequential(planned=1e4)
-    with pytest.raises(error):
-        fixed.sequential(planned=8000)
-    with pytest.raises(dr.exceptions.NoIntervalError):
-        res.update(estimator="plugin").sequential(planned=8000)
+    plugin = res.update(estimator="plugin")
+    for result, options, kind, words in (
+        (res, {"planned": 8000, "start": 3000}, error, None),
+        (res, {"planned": 100}, error, "planned"),
+        (res, {"planned": 1e4}, OptionTypeError, "planned"),
+        (fixed, {"planned": 8000}, error, None),
+        (plugin, {"planned": 8000}, dr.exceptions.NoIntervalError, None),
+    ):
+        with pytest.raises(kind, match=words):
+            result.sequential(**options)
 
 
 def test_clusters_count_clusters(res):

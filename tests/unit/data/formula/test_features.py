@@ -1,5 +1,6 @@
-"""Features: one row per context, names from the frame or the caller, transforms that are fitted once."""
+"""Features: a row per context, names from the frame or the caller, functions, transforms that are fitted once."""
 
+import sys
 import tracemalloc
 
 import numpy as np
@@ -8,13 +9,21 @@ import patsy
 import pytest
 
 import dmlrank as dr
-from dmlrank.data.formula.features import caller_environment, check_features, fit_features
+from dmlrank.data.formula.features import Text, caller_environment, check_features, fit_features
 from dmlrank.data.frames import take_columns
 from dmlrank.data.read_votes import preferences_of, take_rows
-from dmlrank.exceptions import ColumnError, DataError, FormulaError, MissingDataError, OptionError, OptionTypeError
+from dmlrank.exceptions import (
+    ColumnError,
+    DataError,
+    FormulaError,
+    MissingDataError,
+    MissingExtraError,
+    OptionError,
+    OptionTypeError,
+)
 from dmlrank.options import Options, in_objects
 
-from ....support import quiet
+from ....support import optional, quiet
 
 QUICK = {"propensity": "marginal", "min_labels": 1, "tune": {"n_estimators": 2}, "rng": 0, "n_jobs": 1}
 
@@ -323,3 +332,163 @@ def test_missing_features_are_counted():
 def test_a_column_named_like_patsys_constant(read, votes):
     data = read(votes.assign(Intercept=votes["length"]), "Q('Intercept')", context=["question"])
     np.testing.assert_array_equal(data.x[:, 0], [3, 1, 2, 5, 4])
+
+
+@pytest.mark.parametrize(
+    ("features", "hidden"),
+    [
+        ("C(topic)", "C"),
+        ("C(topic, Treatment('math'))", "Treatment"),
+        ("I(length**2)", "I"),
+        ("Q('length') + center(length)", "Q"),
+        ("center(length)", "center"),
+        ("standardize(length)", "standardize"),
+        ("bs(length, df=4)", "bs"),
+        ("text(topic, 1)", "text"),
+        ("I(abs(length))", "abs"),
+    ],
+)
+@pytest.mark.parametrize("value", [3.0, "a text", np.arange(3.0), None], ids=["number", "text", "array", "none"])
+def test_a_variable_of_the_caller_does_not_hide_a_function(read, votes, features, hidden, value):
+    expected = read(votes, features, context=["question"])
+    data = read(votes, features, env={hidden: value}, context=["question"])
+    np.testing.assert_array_equal(data.x, expected.x)
+    assert data.feature_map.names == expected.feature_map.names
+
+
+def test_a_variable_in_the_notebook_does_not_hide_a_function(many_votes):
+    C = 3.0  # noqa: F841 - a name that the formula reads
+    res = dr.dml_rank("winner ~ C(topic) + length | a + b", many_votes, **in_objects({"context": "question", **QUICK}))
+    assert res.nobs == 60
+
+
+def test_a_function_of_the_caller_goes_before_that_of_patsy(read, votes):
+    data = read(votes, "center(length)", env={"center": lambda x: x - 1}, context=["question"])
+    np.testing.assert_array_equal(data.x[:, 0], [2, 0, 1, 4, 3])
+
+
+def test_an_array_with_the_name_of_a_function_is_still_a_feature(read, votes):
+    array = votes["length"].to_numpy() * 2
+    data = read(votes, "C(topic) + C", env={"C": array}, context=["question"])
+    np.testing.assert_array_equal(data.x[:, -1], [6, 2, 4, 10, 8])
+
+
+@pytest.mark.parametrize(
+    ("features", "columns", "env", "fragments"),
+    [
+        ("C(C)", {"topic": "C"}, {}, ["C()", "column 'C'", "hides", "rename"]),
+        ("double(length)", {}, {"double": 2.0}, ["'double'", "2.0", "env="]),
+    ],
+)
+def test_a_function_that_is_hidden_is_named(read, votes, features, columns, env, fragments):
+    with pytest.raises(FormulaError) as caught:
+        read(votes.rename(columns=columns), features, env=env, context=["question"])
+    assert all(fragment in str(caught.value) for fragment in fragments)
+
+
+def test_a_column_may_have_the_name_of_its_transform(read, votes):
+    data = read(votes.rename(columns={"length": "center"}), "center(center)", context=["question"])
+    np.testing.assert_allclose(data.x[:, 0], np.array([3, 1, 2, 5, 4]) - 3.0)
+
+
+@pytest.mark.parametrize("name", ["criteria_v0.1.length", "math_v0.1.math", "a.1b", "x v2.0"])
+def test_a_name_that_is_not_python_is_quoted_as_it_was_written(name):
+    battles = dr.datasets.simulate_arena(n=60, rng=0).rename(columns={"length": name})
+    with pytest.raises(FormulaError) as error:
+        dr.dml_rank(f"winner ~ {name} | model_a + model_b", battles)
+    assert f"Q({name!r})" in str(error.value)
+
+
+WORDS = ["write", "poem", "sort", "the", "list", "of", "primes", "prove", "none", "is", "even", "into", "french"]
+
+
+def prompts(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(WORDS, size=6)) for _ in range(n)]
+
+
+def fitted(texts, k):
+    transform = Text()
+    transform.memorize_chunk(texts, k)
+    transform.memorize_finish()
+    return transform
+
+
+def components(texts, k, new):
+    vectorizer = optional("sklearn.feature_extraction.text").TfidfVectorizer()
+    decomposition = (
+        optional("sklearn.decomposition")
+        .TruncatedSVD(n_components=k, random_state=0)
+        .fit(vectorizer.fit_transform(sorted(texts)))
+    )
+    return decomposition.transform(vectorizer.transform(new))
+
+
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_text_is_tfidf_and_truncated_svd(k):
+    texts, new = prompts(40), [*prompts(10, seed=1), "no word of these"]
+    transform = fitted(texts, k)
+    np.testing.assert_array_equal(transform.transform(texts, k), components(texts, k, texts))
+    np.testing.assert_array_equal(transform.transform(new, k), components(texts, k, new))
+
+
+def test_chunks_add_up():
+    texts = prompts(30)
+    in_chunks = Text()
+    for at in range(0, 30, 10):
+        in_chunks.memorize_chunk(texts[at : at + 10], 3)
+    in_chunks.memorize_finish()
+    np.testing.assert_array_equal(in_chunks.transform(texts, 3), fitted(texts, 3).transform(texts, 3))
+
+
+def test_the_order_of_the_texts_changes_no_bit():
+    texts = prompts(60)
+    turned = texts[::-1]
+    np.testing.assert_array_equal(fitted(turned, 5).transform(texts, 5), fitted(texts, 5).transform(texts, 5))
+
+
+def test_a_missing_text_is_missing_and_no_token():
+    texts = prompts(30)
+    holes = [text if i % 5 else None for i, text in enumerate(texts)]
+    known = [text for text in holes if text is not None]
+    transform = fitted(pd.Series(holes, dtype="string"), 3)
+    features = transform.transform(pd.Series(holes, dtype="string"), 3)
+    here = np.array([text is not None for text in holes])
+    assert np.isnan(features[~here]).all()
+    np.testing.assert_array_equal(features[here], components(known, 3, known))
+    assert np.isnan(transform.transform([None, None], 3)).all()
+    # A prompt that says "none" is a text like any other.
+    assert not np.isnan(transform.transform(["none"], 3)).any()
+
+
+def test_an_empty_text_is_known():
+    transform = fitted(["", *prompts(20)], 2)
+    np.testing.assert_array_equal(transform.transform([""], 2), [[0.0, 0.0]])
+
+
+def test_texts_that_are_all_the_same():
+    features = fitted(["sort the list"] * 5, 1).transform(["sort the list"], 1)
+    np.testing.assert_allclose(features, [[1.0]])
+
+
+@pytest.mark.parametrize(
+    ("texts", "k"),
+    [
+        ([None, None], 2),
+        (["", "a", "?"], 2),
+        (["sort lists", "sort primes"], 3),
+        (["sort lists"] * 9, 3),
+        ([1.5, 2.5], 2),
+        (["sort"], 0),
+        (["sort"], 2.0),
+    ],
+)
+def test_texts_that_cannot_be_used(texts, k):
+    with pytest.raises(DataError):
+        fitted(texts, k)
+
+
+def test_without_scikit_learn_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
+    with pytest.raises(MissingExtraError):
+        fitted(["sort"], 1)

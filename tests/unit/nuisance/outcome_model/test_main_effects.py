@@ -145,3 +145,22 @@ def test_a_category_that_was_never_chosen_gets_hardly_any_probability():
     effects, _ = fit_main_effects(three, K, True, 1.0)
     mu = softmax(effects.at(rows.table, rows.first, rows.second), axis=1)
     assert mu[:, 2].max() < 0.02
+
+
+def test_equal_rows_are_merged_where_there_are_many_and_have_the_same_likelihood(monkeypatch):
+    rng = np.random.default_rng(0)
+    columns, n = np.repeat([[0.0, 1.0], [1.0, -1.0]], 200, axis=0), 400
+    first = rng.integers(K, size=n)
+    second = (first + rng.integers(1, K, size=n)) % K
+    rows = labelled_rows(columns, first, second, rng.dirichlet(np.ones(4), size=n), rng.uniform(1, 3, size=n))
+    assert rows.merged(K) is rows
+    monkeypatch.setattr("dmlrank.nuisance.training_rows.MERGED_FROM", 300)
+    merged = rows.merged(K)
+    assert len(merged) == 2 * K * (K - 1)
+    different = replace(rows, table=rng.normal(size=(n, 2)))
+    assert different.merged(K) is different
+    every, few = (MainEffectsLikelihood(some, K, True) for some in (rows, merged))
+    flat = rng.normal(size=len(every.penalty)) * every.is_free
+    for one, other in zip(every.loss(flat), few.loss(flat), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(few.precision, every.precision, rtol=1e-12)

@@ -109,16 +109,8 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
     cells, order = data.cells, np.random.default_rng(6).permutation(300)
     # Context ``order[i]`` of the data stands at place i; seeds go by the places of old.
     place = np.argsort(order)
-    moved = make_data(
-        place[cells.context],
-        cells.first,
-        cells.second,
-        cells.y.argmax(axis=1),
-        n_items=K,
-        n_categories=3,
-        x=data.x[order],
-        order=order,
-    )
+    votes = place[cells.context], cells.first, cells.second, cells.y.argmax(axis=1)
+    moved = make_data(*votes, n_items=K, n_categories=3, x=data.x[order], order=order)
     fold = dealt(data)
     one = fit_smooth_boosted(data, fold, seeds())
     two = fit_smooth_boosted(moved, fold[order], seeds())

@@ -1,4 +1,4 @@
-"""Hyperparameters: what may be passed, what cross-validation selects, and inner folds that never split a unit."""
+"""Boosters: bins and training rows, what may be passed to LightGBM, and what cross-validation selects."""
 
 import itertools
 from types import SimpleNamespace
@@ -8,20 +8,28 @@ import numpy as np
 import pytest
 from lightgbm.callback import EarlyStopException
 
+from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.exceptions import OptionError, OptionTypeError
 from dmlrank.nuisance import boosting
 from dmlrank.nuisance.boosting import (
     CONFIGURATIONS,
     GRIDS,
     SETTABLE,
+    BinnedPairs,
+    BoosterSpec,
     RandomSearch,
     Settings,
     check_tune,
     draw_inner_folds,
     fixed_parameters,
     loss_after_last_round,
+    train_booster,
     tuned_settings,
 )
+from dmlrank.nuisance.outcome_model.main_effects import VoteRows
+from dmlrank.nuisance.training_rows import LabelledRows, TrainingRows
+
+from ...support import two_of
 
 FIXED = {"objective": "binary", "verbosity": -1, "num_threads": 1, "seed": 0, "feature_pre_filter": False}
 
@@ -276,3 +284,134 @@ def test_the_loss_after_the_last_round_is_that_of_lightgbms_cross_validation(tra
         (every_round,) = (values for name, values in history.items() if name.endswith("-mean"))
         assert loss_after_last_round({**FIXED, **parameters}, 20, train, folds) == every_round[-1]
         assert every_round[-1] != every_round[0]
+
+
+TUNE = {"n_estimators": 20, "num_leaves": 8, "min_data_in_leaf": 5}
+
+
+@pytest.fixture
+def draw_rows():
+    def draw(seed, n=500, n_items=4, n_classes=3):
+        rng = np.random.default_rng(seed)
+        first, second = two_of(rng, n_items, n)
+        x = rng.normal(size=(n, 2))
+        signal = x[:, 0] + 0.5 * (first - second) + rng.normal(size=n)
+        label = np.digitize(signal, [-0.5, 0.5] if n_classes == 3 else [0.0])
+        return TrainingRows(np.column_stack([x, first, second]), label, rng.uniform(0.5, 2, size=n), np.arange(n))
+
+    return draw
+
+
+def test_the_same_whatever_the_threads(draw_rows):
+    rows = draw_rows(3)
+    for tune in ({"n_estimators": 3, "num_leaves": 4}, {"n_estimators": 3, "num_leaves": 4, "extra_trees": True}):
+        predictions = []
+        for n_jobs in (1, 2):
+            with computing_with(n_jobs):
+                booster = train_booster(rows, BoosterSpec(3, True, tune), np.random.default_rng(0))
+            predictions.append(booster.predict(rows.features))
+        np.testing.assert_array_equal(*predictions)
+
+
+def test_selection_is_binary_and_without_items_no_feature_is_categorical(draw_rows):
+    rows = draw_rows(6, n_classes=2)
+    booster = train_booster(rows, BoosterSpec(None, False, TUNE), np.random.default_rng(0))
+    assert booster.predict(rows.features).shape == (500,)
+    assert "==" not in {node["decision_type"] for node in splits(booster)}
+
+
+def test_bins_may_be_changed_and_nothing_is_printed_about_other_parameters(draw_rows, capfd):
+    train_booster(draw_rows(8), BoosterSpec(3, True, TUNE | {"boosting": "dart"}), np.random.default_rng(0))
+    assert capfd.readouterr() == ("", "")
+    coarse = train_booster(draw_rows(8), BoosterSpec(3, True, TUNE | {"max_bin": 3}), np.random.default_rng(0))
+    assert len({node["threshold"] for node in splits(coarse) if node["split_feature"] == 0}) <= 2
+
+
+def splits(booster: lgb.Booster):
+    """All nodes of a booster that are split."""
+    split_nodes = []
+    waiting = [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
+    while waiting:
+        node = waiting.pop()
+        if "split_feature" in node:
+            split_nodes.append(node)
+            waiting += [node["left_child"], node["right_child"]]
+    return split_nodes
+
+
+K, FEATURES = 70, 3
+PARAMETERS = {
+    "objective": "multiclass",
+    "num_class": 3,
+    "verbosity": -1,
+    "num_threads": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "feature_pre_filter": False,
+    "min_data_in_leaf": 3,
+    "boost_from_average": False,
+}
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Cells of a hundred contexts in no order, labels of which some are shared between categories, votes, scores."""
+    rng = np.random.default_rng(0)
+    n = 400
+    x, context = rng.normal(size=(100, FEATURES)), rng.integers(100, size=n)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    first, second = two_of(rng, K, n)
+    y = np.eye(3)[rng.integers(3, size=n)]
+    y[::7] = [0.5, 0.25, 0.25]
+    return x, context, first, second, y, rng.integers(1, 4, size=n).astype(float), rng.normal(size=(n, 3))
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_a_part_is_the_data_set_of_its_rows_stacked(drawn, mirrored):
+    x, context, first, second, y, votes, scores = drawn
+    binned = VoteRows.of(x, LabelledRows(np.empty((len(x), 0)), context, first, second, y, votes))
+    cells = np.sort(np.random.default_rng(1).choice(len(y), 250, replace=False))
+    swap, rows_of_cells = [1, 0, 2], []
+    for i in dict.fromkeys(context):
+        for back in (False, True) if mirrored else (False,):
+            for cell in cells[context[cells] == i]:
+                rows_of_cells += [(cell, c, back) for c in range(3) if y[cell, c]]
+    pairs = [(second[cell], first[cell]) if back else (first[cell], second[cell]) for cell, _, back in rows_of_cells]
+    rows = np.array([[*x[context[cell]], *pair] for (cell, _, _), pair in zip(rows_of_cells, pairs, strict=True)])
+    stacked = lgb.Dataset(
+        rows,
+        [swap[c] if back else c for _, c, back in rows_of_cells],
+        weight=[votes[cell] * y[cell, c] / (2 if mirrored else 1) for cell, c, _ in rows_of_cells],
+        init_score=np.array([scores[cell][swap] if back else scores[cell] for cell, _, back in rows_of_cells]),
+        reference=binned.binned.rows(None, 1),
+        params=binned.binned.rows(None, 1).params,
+    )
+    part = binned.subset(cells, scores[cells], mirrored, 1)
+    one, two = (lgb.train(PARAMETERS, data, 4).predict(rows, raw_score=True) for data in (part, stacked))
+    np.testing.assert_array_equal(one, two)
+    assert np.ptp(one) > 0.1
+
+
+def test_features_have_few_bins_and_every_item_its_own():
+    """Sixty common items and sixty that one battle in a hundred shows: LightGBM would leave these out."""
+    rng = np.random.default_rng(2)
+    first = np.concatenate([rng.integers(60, size=24_000), 60 + np.arange(180) % 60])
+    second, x = rng.permutation(first), rng.normal(size=(len(first), 1))
+    binned, order = BinnedPairs.of(x, np.arange(len(first)), first, second)
+    dataset = binned.rows(None, 1)
+    np.testing.assert_array_equal(order, np.arange(len(first)))
+    with_default_bins = lgb.Dataset(
+        first[:, None], categorical_feature=[0], params={"verbosity": -1, "max_bin": 63}
+    ).construct()
+    assert dataset.feature_num_bin(0) <= 64
+    assert min(dataset.feature_num_bin(1), dataset.feature_num_bin(2)) >= 120
+    assert with_default_bins.feature_num_bin(0) < 70
+
+
+def test_features_that_do_not_vary():
+    binned, _ = BinnedPairs.of(np.ones((40, 2)), np.arange(40), np.arange(40) % 3, np.arange(1, 41) % 3)
+    dataset = binned.rows(None, 1)
+    dataset.set_label(np.arange(40) % 3)
+    booster = lgb.train(PARAMETERS, dataset, 2)
+    p = booster.predict(np.array([[1.0, 1.0, item, (item + 1) % 3] for item in range(3)]))
+    assert (p.argmax(axis=1) == np.arange(3)).all()
