@@ -561,8 +561,9 @@ class ErrorOfMu:
             curve *= error
             of_pair[j, k], of_slope[j, k] = curve.T @ t, (curve * column).sum(axis=0)
         u, slope = np.tensordot(of_change, directions) / 2, np.tensordot(of_slope, directions)
-        gradients = [np.einsum(f"jkq,jkd->{item}qd", of_pair, directions, optimize=True) for item in "jk"]
-        return u, np.concatenate([(gradients[0] - gradients[1]).reshape(-1, d), slope[None]])
+        gradient = of_pair.transpose(0, 2, 1) @ directions
+        gradient -= of_pair.transpose(1, 2, 0) @ directions.transpose(1, 0, 2)
+        return u, np.concatenate([gradient.reshape(-1, d), slope[None]])
 
 
 def _sandwich(outer: FloatArray, middle: FloatArray, *, is_lower: bool) -> None:
@@ -771,10 +772,9 @@ def _along_products(
         return None
     known = information * labels.weight.sum()
     error = ErrorOfMu.of(labels, known.copy(), n_items)
-    found, noise = (
-        np.einsum("jtkt->t", (known * part)[:-1, :-1].reshape((n_items, labels.functions.shape[1]) * 2))
-        for part in (np.outer(error.coefficients, error.coefficients), error.noise(labels, units, n_items))
-    )
+    b, by_product = error.coefficients[:-1].reshape(n_items, -1), (n_items, labels.functions.shape[1]) * 2
+    known, own = (part[:-1, :-1].reshape(by_product) for part in (known, error.noise(labels, units, n_items)))
+    found, noise = np.einsum("jt,jtkt,kt->t", b, known, b), np.einsum("jtkt,jtkt->t", known, own)
     return (found - noise) / share_of_pairs, noise, float(labels.weight @ labels.variance)
 
 

@@ -334,8 +334,9 @@ def second_order_bias(
         return (unknown, unknown, "left in"), None
     bias = -np.mean([one.change for one in estimated], axis=0)
     changes = [r.change for r in repetitions if r.change is not None]
-    units = inputs.units
-    change = changes[0] if len(changes) == 1 else mean_influence([one.by_context() for one in changes])
+    units, change = inputs.units, changes[0]
+    if len(changes) > 1:
+        change = mean_influence([one.by_context() for one in changes])
     covariance = clustered_covariance(change, gauge, units.clusters, units.annotator)
     if not is_added:
         return (bias, covariance.std_errors, "left in"), None

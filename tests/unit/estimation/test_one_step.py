@@ -240,6 +240,29 @@ def test_contexts_with_many_labels_have_the_sums_of_one_derivative_for_each_labe
     np.testing.assert_allclose(by_context.labels.votes, by_label.labels.votes, rtol=1e-12)
 
 
+@pytest.mark.parametrize("options", [{}, {"cov_type": "cluster", "cov_kwds": {"groups": "cluster"}, "n_rep": 2}])
+def test_large_data_with_few_different_features_have_the_results_of_every_context(monkeypatch, options):
+    """Values by kind, to which second order adds what labels of a kind have in common."""
+    battles = dr.datasets.simulate_arena(n=1500, rng=0)
+    battles["cluster"] = np.arange(len(battles)) // 3
+
+    def fit():
+        given = {"functional": "bt", "rng": 0, "n_jobs": 1, "min_labels": 1} | options
+        return dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, **in_objects(given))
+
+    every = fit()
+    monkeypatch.setattr("dmlrank.estimation.one_step.MAX_STORED", 0)
+    kinds = fit()
+    assert isinstance(kinds.steps.first.one_step_result.target, CompressedInfluence)
+    assert isinstance(every.steps.first.one_step_result.target, Influence)
+    np.testing.assert_allclose(kinds.params, every.params, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(kinds.cov_params(), every.cov_params(), rtol=1e-8, atol=1e-14)
+    np.testing.assert_allclose(kinds.influence, every.influence, rtol=1e-8, atol=1e-9)
+    assert kinds.summary().as_text() == every.summary().as_text()
+    assert kinds.by("category").summary().as_text() == every.by("category").summary().as_text()
+    assert kinds.sensitivity(gamma=[1.2]).summary().as_text() == every.sensitivity(gamma=[1.2]).summary().as_text()
+
+
 FLIP = [1, 0, 2]
 HALF = CategoryWeights.half(C)
 RING = Graph.of([(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)], K)
@@ -466,26 +489,3 @@ def test_means_of_votes_spread_less(make_data):
         / pair_variance_scale(HeldOutLabels(even, single.cells), np.ones(200), single)[0, 1]
     )
     assert ratio == pytest.approx(0.25, abs=0.05)
-
-
-@pytest.mark.parametrize("options", [{}, {"cov_type": "cluster", "cov_kwds": {"groups": "cluster"}, "n_rep": 2}])
-def test_large_data_with_few_different_features_have_the_results_of_every_context(monkeypatch, options):
-    """Values by kind, to which second order adds what labels of a kind have in common."""
-    battles = dr.datasets.simulate_arena(n=1500, rng=0)
-    battles["cluster"] = np.arange(len(battles)) // 3
-
-    def fit():
-        given = {"functional": "bt", "rng": 0, "n_jobs": 1, "min_labels": 1} | options
-        return dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, **in_objects(given))
-
-    every = fit()
-    monkeypatch.setattr("dmlrank.estimation.one_step.MAX_STORED", 0)
-    kinds = fit()
-    assert isinstance(kinds.steps.first.one_step_result.target, CompressedInfluence)
-    assert isinstance(every.steps.first.one_step_result.target, Influence)
-    np.testing.assert_allclose(kinds.params, every.params, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(kinds.cov_params(), every.cov_params(), rtol=1e-8, atol=1e-14)
-    np.testing.assert_allclose(kinds.influence, every.influence, rtol=1e-8, atol=1e-9)
-    assert kinds.summary().as_text() == every.summary().as_text()
-    assert kinds.by("category").summary().as_text() == every.by("category").summary().as_text()
-    assert kinds.sensitivity(gamma=[1.2]).summary().as_text() == every.sensitivity(gamma=[1.2]).summary().as_text()
