@@ -83,8 +83,7 @@ def style_names(formula: str) -> tuple[str, ...]:
         quoted = _QUOTED.fullmatch(term)
         if quoted is None and not _NAME.fullmatch(term):
             raise OptionError(
-                f"the style formula {formula!r} has the term {term!r}; allowed: names of columns joined by '+', as in "
-                f"'~ log_length + headers'; compute other differences as columns"
+                f"the style formula {formula!r} has the term {term!r}; allowed: names of columns joined by '+'"
             )
         names.append(quoted[2] if quoted else term)
     if len(set(names)) < len(names):

@@ -16,7 +16,6 @@ FURTHER = (
     "planning",
     "plotting",
     "report.render_page",
-    "report.svg",
     "sensitivity",
     "fit.json_format",
     "datasets.eval_logs",

@@ -92,8 +92,8 @@ class InFile:
         except OSError as error:
             path.unlink(missing_ok=True)
             raise ExecutorError(
-                f"the data of the workers' tasks cannot be written to {folder}: {error.strerror or error}; allowed is "
-                f"a folder with enough space that all workers can read. Choose one with the environment variable TMPDIR"
+                f"the data of the tasks cannot be written to {folder}: {error}; set TMPDIR to a folder with space for "
+                f"all workers"
             ) from error
         return cls(str(path), tuple(places), versions())
 
@@ -114,8 +114,8 @@ def _read(stored: InFile) -> Any:
             mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise ExecutorError(
-            f"a worker cannot read {stored.path}: {error.strerror or error}; set the environment variable TMPDIR to a "
-            f"folder that all workers can read, or pass a Dask client"
+            f"a worker cannot read {stored.path}: {error}; set TMPDIR to a folder that all workers can read, or use "
+            f"Dask"
         ) from error
     pickled, *buffers = (mapped[start:end] for start, end in stored.places)
     return pickle.loads(pickled, buffers=buffers)
@@ -137,8 +137,7 @@ class ExecutorWorkers:
         context = getattr(executor, "_mp_context", None)
         if context is not None and context.get_start_method() == "fork":
             raise ExecutorError(
-                "the executor starts its processes by fork, in which LightGBM's threads can hang; pass "
-                "ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))"
+                "the executor forks its processes, in which LightGBM's threads can hang; start them by spawn"
             )
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._making_folder = threading.Lock()
@@ -171,13 +170,13 @@ class ExecutorWorkers:
             return pending.result()
         except (CancelledError, OSError, EOFError) as error:
             raise ExecutorError(
-                f"a task of the executor was not carried out ({type(error).__name__}: {error}); fit again with an "
-                f"executor that stays open until the fit has ended"
+                f"a task was not carried out ({type(error).__name__}: {error}); keep the executor open until the fit "
+                f"has ended"
             ) from error
         except BrokenExecutor as error:
             raise ExecutorError(
-                f"a worker of the executor has ended ({error}), often as the machine had no memory left: fit again "
-                f"with fewer workers, or with a Dask client, which starts lost tasks again"
+                f"a worker of the executor has ended ({error}); fit again with fewer, or a Dask client, which starts "
+                f"tasks again"
             ) from error
 
     def close(self) -> None:
@@ -238,10 +237,7 @@ class DaskWorkers:
                     self._wait_for_a_worker()
             return pending.result()
         except distributed.KilledWorker as error:
-            raise ExecutorError(
-                f"a task has ended {_ATTEMPTS + 1} workers: {error}; often no memory is left: use fewer threads for "
-                f"each worker"
-            ) from error
+            raise ExecutorError(f"a task has ended {_ATTEMPTS + 1} workers: {error}; often memory is short") from error
         except CancelledError as error:
             raise WorkersLostError(repr(error)) from error
 
@@ -267,8 +263,7 @@ def workers_of(executor: object) -> ExecutorWorkers | DaskWorkers:
     if callable(getattr(executor, "submit", None)) and not isinstance(executor, type):
         return ExecutorWorkers(executor)
     raise OptionTypeError(
-        f"executor={shown(executor)} is not allowed; allowed: a concurrent.futures.Executor or a "
-        f"dask.distributed.Client"
+        f"executor={shown(executor)}; allowed: a concurrent.futures.Executor or a dask.distributed.Client"
     )
 
 
@@ -300,10 +295,7 @@ def results_of_tasks(
         except WorkersLostError as error:
             n_lost, workers.kept = n_lost + 1, None
             if n_lost > _ATTEMPTS:
-                raise ExecutorError(
-                    f"workers were lost {n_lost} times with the data of their tasks ({error}); use fewer, or more "
-                    f"memory"
-                ) from error
+                raise ExecutorError(f"workers were lost {n_lost} times with their data ({error}); use fewer") from error
         finally:
             for pending in waiting:
                 with suppress(Exception):

@@ -124,7 +124,7 @@ def refuse_lost_runs(propensity: object, frame: Frame, context: Sequence[str], f
     for name in names[:-1]:
         # Names that the plan lacks become missing.
         known = of_plan[name].cat.categories
-        codes = CodedColumn.of(rows[name]).places(dict(zip(known, range(len(known)), strict=True)))
+        codes = CodedColumn.of(rows[name]).places(list(known))
         table[name] = pd.Categorical.from_codes(codes, categories=known)
     scored = table[rows[parts.outcome].notna()].dropna().drop_duplicates()
     is_lost = (of_plan.merge(scored, how="left", indicator="found")["found"] == "left_only").to_numpy()

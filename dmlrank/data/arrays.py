@@ -169,8 +169,7 @@ def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
 def unequal_vectors_error(name: object, lengths: set[int]) -> DataError:
     """Return the error for a column with vectors of several lengths, or without numbers."""
     return DataError(
-        f"column {name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; allowed: one length, at "
-        f"least 1"
+        f"column {name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; allowed: one length"
     )
 
 

@@ -61,8 +61,8 @@ def align_pairs_by_name(value: T, items: Sequence[str], *, name: str) -> T | Any
         if missing or not names.is_unique:
             finding = f"no {listed(missing)}" if missing else "a model twice"
             raise OptionError(
-                f"{name} is a frame with {finding} among its {side} ({listed(names)}); its rows and its columns must "
-                f"name every model once: {listed(items)}"
+                f"{name} is a frame with {finding} among its {side} ({listed(names)}); name once every model of "
+                f"{listed(items)}"
             )
         places.append(names.get_indexer(pd.Index(items)))
     return value.to_numpy()[places[0]][:, places[1]]
@@ -115,8 +115,9 @@ class CodedColumn:
         place, distinct = pd.factorize(levels)
         return CodedColumn(np.append(place, -1)[self.codes], np.asarray(distinct, dtype=object)), set(plain)
 
-    def places(self, place_of: Mapping[str, int]) -> IntArray:
-        """Return the integer that ``place_of`` gives to each cell's name, (rows,); -1 for a missing cell or name."""
+    def places(self, names: Sequence[str]) -> IntArray:
+        """Return the place of each cell's name among ``names``, (rows,); -1 for a missing cell or another name."""
+        place_of = {name: place for place, name in enumerate(names)}
         return np.array([*(place_of.get(name_of(level), -1) for level in self.levels), -1], dtype=np.intp)[self.codes]
 
 
@@ -204,20 +205,14 @@ def beside(ours: Iterable[object], theirs: Iterable[object]) -> str:
     whole = [{name_of(one).removesuffix(".0") for one in side} for side in sides]
     if whole[0].isdisjoint(whole[1]):
         return f" (such as {shown_ids})"
-    return (
-        f" (such as {shown_ids}: a missing value has made decimals of whole numbers; convert the column, in pandas "
-        f".astype('Int64').astype(str), or read both as text, dtype=str)"
-    )
+    return f" (such as {shown_ids}: a missing value has made decimals of whole numbers; read both as text, dtype=str)"
 
 
 def _check_whole_names_are_compared(column: pd.Series) -> None:
     """Raise where a name has the character NUL and pandas compares names only up to there, as it does before 3.0."""
     has_names = _COMPARES_UP_TO_NUL and column.dtype == object
     if has_names and any("\0" in cell for cell in column if isinstance(cell, str)):
-        raise DataError(
-            f"column {column.name!r} holds a name with the character NUL, up to which pandas {pd.__version__} compares "
-            f"names; remove it, or install pandas 3"
-        )
+        raise DataError(f"column {column.name!r} holds a name with the character NUL; remove it, or install pandas 3")
 
 
 def check_unicode(columns: Sequence[object], names: Iterable[str]) -> None:
@@ -225,8 +220,7 @@ def check_unicode(columns: Sequence[object], names: Iterable[str]) -> None:
     for name in names:
         if not is_unicode(name):
             raise DataError(
-                f"column {columns[0]!r} holds the name {name!r}, which is no text in Unicode: it has half of a "
-                f"surrogate pair; correct the name"
+                f"column {columns[0]!r} holds the name {name!r}, which has half of a surrogate pair; correct it"
             )
 
 

@@ -22,7 +22,7 @@ from .derived_pairs import DerivedPairs
 from .formula.features import Environment, FeatureNames
 from .formula.parse import Formula
 from .graph import MOST_OF_ALL
-from .outcomes import ComparedItems, improper_probabilities, unreadable_labels
+from .outcomes import MEANINGS, ComparedItems, improper_probabilities, unreadable_labels
 from .preferences import FEW_CLUSTERS
 
 
@@ -148,9 +148,8 @@ def warn_of_repeats(rows: Rows) -> bool:
     for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
         if count:
             warn(
-                f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row "
-                f"counts as another prompt, and standard errors are too small; pass context= with the column that "
-                f"identifies prompts"
+                f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context=, the column "
+                f"that identifies prompts, every row counts as another one, and standard errors are too small"
             )
             return True
     return False
@@ -248,8 +247,7 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
         return rows, ()
     formula, sentences = rows.formula, []
     names = sorted({name_of(level) for item in (formula.first, formula.second) for level in rows.roles[item].levels})
-    place_of = {name: place for place, name in enumerate(names)}
-    first, second = (rows.roles[item].places(place_of) for item in (formula.first, formula.second))
+    first, second = (rows.roles[item].places(names) for item in (formula.first, formula.second))
     is_same, is_vote = (first == second) & (first >= 0), rows.labelled & (first >= 0) & (second >= 0)
     # A fit leaves a few such rows out with a warning.
     refused = {"same": is_same} if rows.number(is_same) > MOST_OF_ALL * rows.number(first == first) else {}
@@ -269,27 +267,24 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
         refused[kind][votes[is_wrong]] = True
     for kind, mask in refused.items():
         if mask.any():
-            (title, advice), count = _REFUSED[kind], rows.number(mask)
+            count, advice = rows.number(mask), "Correct these rows, or leave them out, as this check did."
+            advice = (
+                f"Say with categories={{label: meaning}} which of {listed(MEANINGS)} is meant."
+                if kind == "unknown"
+                else advice
+            )
             labels = rows.roles[formula.outcome].only(mask).levels if kind == "unknown" else ()
             found_rows = f"{listed(labels)} in " * (kind == "unknown") + f"{count:,} row{'s' * (count != 1)}"
             found_rows += f", first row {rows.index[int(np.flatnonzero(mask)[0])]}"
-            sentences.append((f"{title}: {found_rows}. A fit raises an error.", advice))
+            sentences.append((f"{_REFUSED[kind]}: {found_rows}. A fit raises an error.", advice))
     is_refused = np.logical_or.reduce([np.zeros(len(is_vote), dtype=bool), *refused.values()])
     return (rows.only(~is_refused), tuple(sentences)) if (is_vote & ~is_refused).any() else (rows, ())
 
 
-_CORRECT = "Correct these rows, or leave them out, as this check did."
 _REFUSED = {
-    "same": ("Rows that compare a model with itself", "Leave these rows out, as this check did."),
-    "improper": ("Rows whose probabilities are negative or do not sum to one", _CORRECT),
-    "outside": (
-        "Preferences outside [0, 1]",
-        "Divide percentages by 100, or correct these numbers; this check left these rows out.",
-    ),
-    "unknown": (
-        "Unknown winner labels",
-        "Say what the labels mean with categories={label: meaning}, where a meaning is 'first', 'second', 'both_good', "
-        "'both_bad', 'tie' or, for no vote, 'missing'; this check left these rows out.",
-    ),
-    "third": ("Rows that name a winner that was not compared", _CORRECT),
+    "same": "Rows that compare a model with itself",
+    "improper": "Rows whose probabilities are negative or do not sum to one",
+    "outside": "Preferences outside [0, 1]",
+    "unknown": "Unknown winner labels",
+    "third": "Rows that name a winner that was not compared",
 }

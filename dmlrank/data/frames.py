@@ -57,18 +57,14 @@ class ParquetFiles:
                 first, types = path, of_file
             for name in sorted(set(types) ^ set(of_file)):
                 lacking, having = (first, path) if name in of_file else (path, first)
-                raise DataError(
-                    f"the file {lacking} has no column {name!r}, which {having} has; all files need the same columns: "
-                    f"write the column to all, or leave the file out"
-                )
+                raise DataError(f"the file {lacking} has no column {name!r}, which {having} has; write it to all files")
             for name, kind in types.items():
                 # A column without any value has the type null in a file; its type is then that of another file.
                 if str(kind) == "null":
                     types[name] = of_file[name]
                 elif kind != of_file[name] and str(of_file[name]) != "null":
                     raise DataError(
-                        f"column {name!r} is {kind} in {first} and {of_file[name]} in {path}; write the files again "
-                        f"with one type"
+                        f"column {name!r} is {kind} in {first} and {of_file[name]} in {path}; write one type"
                     )
             if n_of_file:
                 paths_with_rows.append(path)
@@ -150,8 +146,7 @@ def array_in_file(shape: tuple[int, int]) -> NDArray[np.float32]:
             return np.memmap(file, np.float32, "r+" if os.fstat(file.fileno()).st_size else "w+", shape=shape)
     except OSError as error:
         raise StorageError(
-            f"a temporary file of {4e-9 * shape[0] * shape[1]:.2g} GB cannot be written to {folder}: "
-            f"{error.strerror or error}; choose another folder with the environment variable TMPDIR"
+            f"{4e-9 * shape[0] * shape[1]:.2g} GB cannot be written to {folder}: {error}; set TMPDIR to another folder"
         ) from error
 
 
@@ -205,8 +200,7 @@ def _paths(location: str) -> list[str]:
         )
     if not paths:
         raise DataError(
-            f"there is no parquet file at {location!r}; allowed: a directory of these, a pattern such as "
-            f"'votes/*.parquet', one file"
+            f"there is no parquet file at {location!r}; allowed: a file, a directory, or a pattern of names"
         )
     return paths
 

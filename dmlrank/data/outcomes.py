@@ -188,9 +188,8 @@ def read_labels(
             hint = "; divide percentages by 100" if 10 < high <= 100 and low >= 0 else ""
             hint = "; where they go from -1 to 1, (p + 1) / 2 is a preference" if -1 <= low < 0 and high <= 1 else hint
             raise OutcomeError(
-                f"the outcome {column.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): numbers "
-                f"other than 0 and 1 are preferences for the item shown first, which lie in [0, 1]{hint}; "
-                f"categories={{number: meaning}} says what labels mean"
+                f"the outcome {column.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): "
+                f"preferences lie in [0, 1]{hint}; categories={{number: meaning}} says what labels mean"
             )
         p = np.clip(p, 0.0, 1.0)
         read_as = ((f"{first}", "first"), (f"{second}", "second"))
@@ -206,7 +205,7 @@ def read_labels(
     # A label that is the name of the winning model means the side on which that model was shown.
     is_model = np.array([meaning is None for meaning in meanings], dtype=bool)[winner.codes]
     if is_model.any():
-        winning_item = winner.places({name: number for number, name in enumerate(pairs.names)})[is_model]
+        winning_item = winner.places(pairs.names)[is_model]
         first, second = pairs.first[is_model], pairs.second[is_model]
         is_third = (winning_item != first) & (winning_item != second)
         if is_third.any():
@@ -248,8 +247,8 @@ def read_probabilities(
         finding = "has a negative one" if p[row].min() < -_ROUNDING else f"sums to {p[row].sum():g}"
         values = ", ".join(f"{name} = {value:g}" for name, value in zip(names, p[row], strict=True))
         raise OutcomeError(
-            f"row {table.index[row]} {finding}: {values} ({int(is_wrong.sum())} such rows); probabilities must not be "
-            f"negative and must sum to one in every row"
+            f"row {table.index[row]} {finding}: {values} ({int(is_wrong.sum())} such rows); probabilities sum to one, "
+            f"each at least 0"
         )
     p = np.maximum(p, 0.0)
     # Rows sum to one exactly.
@@ -274,7 +273,7 @@ def unreadable_labels(
     is_unknown, is_model = (
         np.array([meaning == kind for meaning in meanings], dtype=bool)[winner.codes] for kind in (_UNKNOWN, None)
     )
-    winning_item = winner.places({name: place for place, name in enumerate(pairs.names)})
+    winning_item = winner.places(pairs.names)
     is_third = is_model & (winning_item != pairs.first) & (winning_item != pairs.second)
     return {"unknown": is_unknown, "third": is_third}
 
@@ -300,8 +299,8 @@ def _column_meanings(
     for name, worth in user_meanings.items():
         if isinstance(worth, float):
             raise OptionError(
-                f"categories gives {name!r} the worth {worth:g}; several columns left of ~ hold probabilities of "
-                f"categories, and each means one of {listed(MEANINGS)}"
+                f"categories gives {name!r} the worth {worth:g}; a column of probabilities means one of "
+                f"{listed(MEANINGS)}"
             )
     of_items: dict[Hashable, str] = {
         _word_of_column(item): meaning for item, meaning in zip(items, MEANINGS, strict=False)
@@ -317,9 +316,8 @@ def _column_meanings(
     if unknown:
         words = [f"p_{word}" for word in _MEANING_OF_WORD]
         raise OutcomeError(
-            f"the columns {listed(unknown)} left of ~ stand for no known category{nearest(unknown[0], words)} (known: "
-            f"p_a, p_b, p_tie, p_both_good, p_both_bad, ...); say what they hold with {_categories_template(unknown)}, "
-            f"each meaning one of {listed(MEANINGS)}"
+            f"the columns {listed(unknown)} left of ~ stand for no known category{nearest(unknown[0], words)}; say "
+            f"what they hold with {_categories_template(unknown)}, each meaning one of {listed(MEANINGS)}"
         )
     columns_of = {meaning: [name for name in names if meanings[name] == meaning] for meaning in meanings.values()}
     for win in MEANINGS[:2]:
@@ -331,8 +329,7 @@ def _column_meanings(
     for meaning, columns in columns_of.items():
         if len(columns) > 1:
             raise OutcomeError(
-                f"the columns {listed(columns)} left of ~ stand for one category, {meaning!r}: leave the others out, "
-                f"or say what they hold with {_categories_template(columns)}"
+                f"the columns {listed(columns)} left of ~ stand for one category, {meaning!r}; set categories="
             )
     return list(meanings.values())
 
@@ -389,9 +386,8 @@ def require_mirrored_worths(categories: Categories | None) -> None:
     for label, worth in grades.items():
         if np.abs(worths - (1 - worth)).min() > _ROUNDING:
             raise OptionError(
-                f"categories gives {label!r} the worth {worth:g} for the model shown first, and no label the worth "
-                f"{1 - worth:g}; where display orders are joined, worths mirror each other: change them, or pass "
-                f"position_bias=True"
+                f"categories gives {label!r} the worth {worth:g}, and no label the worth {1 - worth:g}, its mirror "
+                f"where display orders are joined: change them, or pass position_bias=True"
             )
 
 
@@ -532,15 +528,13 @@ class CategoryWeights:
             object.__setattr__(self, item, tuple(numbers.tolist()))
         if len(self.first) != len(self.second) or len(self.first) < 2:
             raise OptionError(
-                f"category weights have {len(self.first)} and {len(self.second)} numbers; allowed: one per category "
-                f"for each item, and at least two categories"
+                f"category weights have {len(self.first)} and {len(self.second)} numbers; allowed: C each, C > 1"
             )
         if not all(0 <= weight <= 1 for weight in self.first + self.second):
             raise OptionError(f"category weights are {self.first} and {self.second}; allowed: numbers in [0, 1]")
         if np.ptp(np.subtract(self.first, self.second)) < _ROUNDING_OF_WEIGHTS:
             raise OptionError(
-                f"category weights are {self.first} and {self.second}, whose difference is the same in every category, "
-                f"so that they cannot tell which item won"
+                f"category weights {self.first} and {self.second} differ by the same number in every category"
             )
 
     @classmethod
@@ -696,10 +690,7 @@ class CategoryWeights:
         """Return the sums over categories of ``mu`` with each of r rows of weights, one row each."""
         has_shape = mu.ndim == 2 or (mu.ndim == 4 and mu.shape[1] == mu.shape[2])
         if not has_shape or mu.shape[-1] != self.n_categories:
-            raise NuisanceError(
-                f"probabilities have shape {mu.shape}; allowed for these category weights: (contexts, K, K, "
-                f"{self.n_categories})"
-            )
+            raise NuisanceError(f"probabilities have shape {mu.shape}; allowed: (contexts, K, K, {self.n_categories})")
         if mu.ndim == 2:
             return np.stack([mu @ np.asarray(row) for row in np.asarray(rows, dtype=np.float64)])
         # One product over all pairs of all contexts keeps every result contiguous and reads mu once.

@@ -151,9 +151,7 @@ def pairs_from_rankings(
     n_missing = int(np.isnan(ranks).sum())
     if n_missing:
         raise MissingDataError(
-            f"column {rank!r} has {n_missing} missing ranks: how good answers are then decides which pairs are "
-            f"compared. Leave out rows of models that were not ranked; models that share the last place have the same "
-            f"rank"
+            f"column {rank!r} has {n_missing} missing ranks; leave out rows of models that were not ranked"
         )
     if ranks.min() < 1:
         raise DataError(
@@ -170,9 +168,9 @@ def pairs_from_rankings(
         has_tied_losers = np.nanmax(losers, axis=1) == np.nanmin(losers, axis=1)
         if (has_one_winner & has_tied_losers).all():
             raise DataError(
-                f"column {rank!r} ranks one answer first and ties all others, in each of {len(rankings)} rankings: "
-                f"this is 'best of K', of which no comparison can be derived. If annotators did find the others equal, "
-                f"pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
+                f"column {rank!r} ranks one answer first and ties all others in {len(rankings)} rankings, 'best of K', "
+                f"from which no comparison follows. If the others were equal, use pairs_from_scores(..., "
+                f"lower_is_better=True)"
             )
     return replace(derived, kind="ranks", lower_wins=True)
 
@@ -275,10 +273,7 @@ def _check_size(values: FloatArray, name: str) -> None:
     elif 0 < spread < _LEAST_SPREAD * size:
         advice = "subtract one number from all of them, such as the smallest"
     if advice:
-        raise DataError(
-            f"column {name!r} holds numbers from {known.min():.6g} to {known.max():.6g}, whose variance is lost in "
-            f"rounding; {advice}"
-        )
+        raise DataError(f"column {name!r} has numbers from {known.min():.6g} to {known.max():.6g}; {advice}")
 
 
 def _numbers_of_cells(column: pd.Series, name: str, kind: str, model: pd.Series | None) -> pd.Series:
@@ -369,10 +364,7 @@ def _derive(
 def require_comparison(derived: DerivedPairs) -> None:
     """Raise where no two models have a number on the same prompt."""
     if not derived.has_comparison.any():
-        raise DataError(
-            f"no two models have a {derived.number!r} on one prompt ({len(derived.values)} prompts, "
-            f"{len(derived.models)} models)"
-        )
+        raise DataError(f"no two models have a {derived.number!r} on one of {len(derived.values)} prompts")
 
 
 def _refuse_repeats(

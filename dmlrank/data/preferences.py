@@ -91,20 +91,16 @@ class PreferenceData:
 
     items: Names of the K items, in the order of every array.
     categories: Meanings of the C categories, in canonical order.
-    x (n, p): Features. They are in single precision if the user's features all were, and an ``np.memmap`` in single
-        precision if the data are parquet files or a Dask DataFrame.
+    x (n, p): Features, in single precision if the user's all were, or in a file (``np.memmap``).
     feature_map: Computes the features of further contexts.
     context_ids (n,): Identifiers in order of first appearance; tuples where several columns identify a context.
-    seed_order (n,): Position of each context among the sorted identifiers; without identifiers, its position among the
-        rows. Folds and other random steps go through the contexts in this order, so that shuffled rows give the same
-        results.
+    seed_order (n,): Position of each context among the sorted identifiers, or the rows, the order of random steps.
     vote_cell (v,): Cell of each vote.
     vote_y (v, C): Labels as rows that sum to one: one-hot labels, or probabilities.
     vote_row (v,): Row of each vote among the rows that are used.
     row_context, row_index (rows,): Context, and position in the caller's frame, of every row that is used.
     first_row (n,): First row of each context among the rows that are used.
-    columns: Columns of the frame for the rows that are used: columns of the formula except vectors, and all columns
-        that options name.
+    columns: Columns of the frame for the rows that are used, except vectors.
     n_rows, n_dropped: Rows of the caller's frames, and those that were dropped because values were missing.
     ordered: Whether display order matters, so that a pair shown in the reverse order is another pair.
     outcome_kind: What the outcome column or columns hold, or what the labels are derived from.
@@ -368,9 +364,8 @@ def require_effective_clusters(clusters: Clusters) -> None:
         if effective > 1 and round(effective) < FEWEST_EFFECTIVE:
             largest = np.bincount(cluster).max() / len(cluster)
             raise DataError(
-                f"the clusters of {name!r} count as {effective:.1f} of one size, because the largest has "
-                f"{100 * largest:.0f} % of all, and standard errors need {FEWEST_EFFECTIVE}; give another column as "
-                f"groups, or leave cov_type out"
+                f"the clusters of {name!r} count as {effective:.1f} of one size ({100 * largest:.0f} % are in one), "
+                f"and standard errors need {FEWEST_EFFECTIVE}; give another column as groups"
             )
 
 
@@ -405,8 +400,8 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         raise DataError(
-            f"weights: the weight of context {data.context_ids[i]!r} is {values[i]} ({int(wrong.sum())} such "
-            f"contexts); weights are finite numbers of at least 0"
+            f"weights: context {data.context_ids[i]!r} has {values[i]} ({int(wrong.sum())} such contexts); allowed: 0 "
+            f"or more"
         )
     if not values.any():
         raise DataError("weights are zero in every context; at least two contexts need a positive weight")
@@ -417,8 +412,7 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     if n_effective < _FEWEST_PROMPTS:
         raise DataError(
             f"weights: the largest is {values.max() / values.sum():.3g} of their sum, so that {len(values):,} prompts "
-            f"count as {n_effective:.2g}; a standard error needs {_FEWEST_PROMPTS}: replace the largest by an upper "
-            f"limit"
+            f"count as {n_effective:.2g}, and not as {_FEWEST_PROMPTS}: set an upper limit"
         )
     return values / values.mean()
 
@@ -467,9 +461,8 @@ class ShownBattles:
 
 def read_shown_battles(data: PreferenceData, first: str, second: str) -> ShownBattles:
     """Return all rows that name two different ranked models, voted or not."""
-    place_of = {name: place for place, name in enumerate(data.items)}
     coded = (data.columns.coded(name).with_plain_names()[0] for name in (first, second))
-    left, right = (column.places(place_of) for column in coded)
+    left, right = (column.places(data.items) for column in coded)
     voted = np.zeros(len(data.row_context), dtype=bool)
     voted[data.vote_row] = True
     row = np.flatnonzero((left >= 0) & (right >= 0) & (left != right))

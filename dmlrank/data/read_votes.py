@@ -187,8 +187,8 @@ def _with_plain_names(roles: dict[str, CodedColumn], formula: Formula) -> tuple[
         named = "; ".join(", ".join(map(repr, group)) for group in groups[:_MOST_NAMED])
         named += f"; and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
         warn(
-            f"{sum(map(len, groups))} names differ only by letter case, inner blanks or Unicode form and are ranked "
-            f"as different models: {named}. Write one name for each model in the data",
+            f"{sum(map(len, groups))} names differ only by letter case, inner blanks or Unicode form and are ranked as "
+            f"different models: {named}. Write one name for each"
         )
     return plain, len(changed)
 
@@ -211,7 +211,6 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
         shared = replace(shared, was_warned_of=True)
     if rows.derived is None:
         items, formula = _items(rows), rows.formula
-        place_of = {name: place for place, name in enumerate(items)}
         if len(items) < 2:
             models = f"only one model in the data ({items[0]!r})" if items else "no model in the data"
             raise DataError(f"{models}; a ranking needs at least two")
@@ -220,7 +219,7 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
             raise DataError(
                 f"no row has a label: {formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs labels"
             )
-        first, second = (rows.roles[name].places(place_of)[vote_row] for name in formula.items)
+        first, second = (rows.roles[name].places(items)[vote_row] for name in formula.items)
         votes_of_rows = rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
         if formula.probabilities:
             outcomes = read_probabilities(votes_of_rows, options.categories, formula.items)
@@ -311,9 +310,8 @@ def warn_of_unequal_gaps(data: object, options: Options) -> None:
     fewest = options.pairs.min_votes if options.of_scores else 1
     if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.with_enough(fewest).unequal_gaps):
         warn(
-            f"models lack different shares of their runs, by more than chance: {gaps}. A model that loses runs in "
-            f"which it fails looks better than it is: find out why they are missing; missing=0.0 counts each as a "
-            f"failure",
+            f"models lack different shares of their runs, by more than chance: {gaps}. Who loses runs in which it "
+            f"fails looks better than it is: find out why they are missing; missing=0.0 counts failures",
             kind=IntervalWarning,
         )
 
@@ -338,17 +336,16 @@ def _without_missing_scores(rows: Rows, options: Options, compares: bool) -> tup
         n_empty = int(np.isnan(filled.values).any(axis=1).sum())
         if n_empty:
             raise MissingDataError(
-                f"missing={missing!r} counts scores of models, and {n_empty:,} of {len(derived.values):,} prompts "
-                f"have rows without a model: nothing was run. Drop these; if a plan drew the runs, fit with its "
-                f"propensity="
+                f"missing={missing!r}: {n_empty:,} of {len(derived.values):,} prompts have rows without a model, on "
+                f"which nothing was run. Drop these; if a plan drew the runs, fit with its propensity="
             )
         share = n_filled / (n_filled + derived.n_numbers)
         j = int(np.argmax(share))
         if share[j] > _MOST_MISSING:
             warn(
                 f"{n_filled[j]:,} missing scores of {derived.models[j]!r} ({100 * share[j]:.0f} %) count as "
-                f"{missing:g}: is each a failure of the model? sensitivity() of a fit with missing='model' says how "
-                f"much they could change",
+                f"{missing:g}: is each a failure? sensitivity() of a fit with missing='model' says how much they "
+                f"could change",
                 kind=IntervalWarning,
             )
         return replace(rows, derived=filled if compares else options.functional.of_runs(filled, False)), "raise"
@@ -361,9 +358,8 @@ def _without_missing_scores(rows: Rows, options: Options, compares: bool) -> tup
     n_left_out = len(is_common) - int(is_common.sum())
     if n_left_out > _MOST_MISSING * len(is_common):
         warn(
-            f"missing='common' leaves out {n_left_out:,} of {len(is_common):,} prompts, and the scores are about the "
-            f"others. If a plan drew which runs were made, the result is biased: fit with the plan's propensities "
-            f"(propensity=) instead",
+            f"missing='common' leaves out {n_left_out:,} of {len(is_common):,} prompts, which scores are then not "
+            f"about. If a plan drew the runs, the result is biased: fit with its propensities (propensity=) instead",
             kind=IntervalWarning,
         )
     return rows.only(is_common), "raise"
@@ -493,8 +489,7 @@ def _without_same(rows: Rows) -> Rows:
     if rows.derived is not None:
         return rows
     items, formula = _items(rows), rows.formula
-    place_of = {name: place for place, name in enumerate(items)}
-    first, second = (rows.roles[name].places(place_of) for name in (formula.first, formula.second))
+    first, second = (rows.roles[name].places(items) for name in (formula.first, formula.second))
     is_same = (first == second) & (first >= 0)
     of_same = None if rows.copies is None else rows.copies[is_same]
     count, n_all = np.bincount(first[is_same], of_same, len(items)), rows.number(first >= -1)
@@ -503,8 +498,7 @@ def _without_same(rows: Rows) -> Rows:
         row = int(np.flatnonzero(is_same)[0])
         raise DataError(
             f"{n_same:,} of {n_all:,} rows compare a model with itself, first row {rows.index[row]}: "
-            f"{items[first[row]]!r}; check the columns {formula.first!r} and {formula.second!r}, or drop these rows "
-            f"if they are right"
+            f"{items[first[row]]!r}; check the columns {formula.first!r} and {formula.second!r}, or drop these rows"
         )
     most_first = np.argsort(-count, kind="stable")[: np.count_nonzero(count)]
     return replace(rows.only(~is_same), same=tuple((items[j], int(count[j])) for j in most_first))

@@ -49,13 +49,9 @@ def style_columns(
         One row per vote: a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation. The frame is not changed.
     answers : pair of str, or str
         Names of the columns with the answers that were shown first and second. An answer is a text, or a conversation:
-        a list of turns ``{"role", "content"}``, whose turns with the role ``assistant`` are joined by line breaks. The
-        content of a turn is a text, or a list of parts ``{"type": "text", "text"}``.
-
-        A single name is that of a column with counts, as LMArena publishes them in ``conv_metadata``:
-        ``sum_assistant_a_tokens``, ``header_count_a``, ``bold_count_a`` and ``list_count_a``, and the same with ``b``.
-        A count is a number, or a mapping whose values are added up. Where the frame lacks the default columns but has
-        ``conv_metadata``, that column is used.
+        a list of turns ``{"role", "content"}``, of which those of the ``assistant`` are joined by line breaks. A single
+        name is that of a column with counts, as LMArena publishes them in ``conv_metadata``, which is used where the
+        frame lacks the default columns.
     replace : bool
         Whether columns of the frame with the same names are replaced; otherwise they are an error.
 
@@ -66,10 +62,8 @@ def style_columns(
 
         - ``log_length``: log(a / b), with a and b the numbers of characters of the two answers (of tokens, where counts
           are read). An empty answer counts as one character.
-        - ``log_words``: the same for the numbers of words, which are separated by white space. Counts do not contain
-          this number, so that there is no such column where counts are read.
-        - ``headers``, ``bold``, ``lists``: (a - b) / (a + b + 1), with a and b the counts of the two answers. The
-          arenas add the 1, so that two answers without any element have the difference 0.
+        - ``log_words``: the same for the numbers of words, which are separated by white space; not of counts.
+        - ``headers``, ``bold``, ``lists``: (a - b) / (a + b + 1), with a and b the counts of the two answers.
         - ``code_blocks``: the same for the number of blocks between triple backquotes; only for texts.
 
     Raises
@@ -126,10 +120,7 @@ def _answer_columns(answers: str | Sequence[str], available: Sequence[str]) -> t
     if isinstance(answers, str):
         return (answers,)
     if not isinstance(answers, list | tuple) or len(answers) != 2 or not all(isinstance(name, str) for name in answers):
-        raise OptionTypeError(
-            f"answers={answers!r} is not allowed: name two columns, as in answers=('answer_a', 'answer_b'), or the "
-            f"column with counts, as in answers='conv_metadata'"
-        )
+        raise OptionTypeError(f"answers={answers!r} is not allowed: name two columns of answers, or one of counts")
     is_default = tuple(answers) == ("answer_a", "answer_b")
     if is_default and _METADATA in available and not set(answers) <= set(available):
         return (_METADATA,)
@@ -169,8 +160,8 @@ def turn_texts(conversation: object, role: str) -> list[str]:
         parts: list[Any] = [part.get("text") if isinstance(part, Mapping) else part for part in cells]
         if not isinstance(turn, Mapping) or not all(part is None or isinstance(part, str) for part in parts):
             raise DataError(
-                f"an answer is {str(conversation)[:80]!r} ({type(conversation).__name__}); it must be a text, or a "
-                f"list of turns {{'role': ..., 'content': ...}}"
+                f"an answer is {str(conversation)[:80]!r}; it must be a text, or a list of turns {{'role': ..., "
+                f"'content': ...}}"
             )
         if turn.get("role", "assistant") == role:
             texts.append("\n".join(part for part in parts if part is not None))
@@ -235,8 +226,8 @@ def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleD
         wrong = np.flatnonzero(~(np.abs(numbers) <= _LARGEST))
         if len(wrong):
             raise DataError(
-                f"style column {name!r} holds {cells[wrong[0]]!r} in {len(wrong):,} of {data.n_votes:,} votes; a style "
-                f"difference must be a number of at most {_LARGEST:g}: use another unit"
+                f"style column {name!r} holds {cells[wrong[0]]!r} ({len(wrong):,} such votes); allowed: numbers up to "
+                f"{_LARGEST:g}"
             )
         size = float(np.abs(numbers).max())
         if 0 < size < 1 / _LARGEST:

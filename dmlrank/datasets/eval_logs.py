@@ -107,10 +107,7 @@ class _Table:
         name, about = self.once(f"{task}/{identifier}"), (task, identifier)
         known = self._prompts.setdefault(name, about)
         if known != about:
-            raise DataError(
-                f"two prompts have the name {name!r}: {known[1]!r} of task {known[0]!r} and {identifier!r} of task "
-                f"{task!r}; read the tasks one by one"
-            )
+            raise DataError(f"two prompts have the name {name!r}, {known!r} and {about!r}; read the tasks one by one")
         return name
 
     def agree(self, option: str, task: str, chosen: str, file: Path) -> None:
@@ -203,8 +200,7 @@ def read_log(
     Parameters
     ----------
     path : str, path or list of them
-        A file, a folder with many runs, or a pattern such as ``"logs/*.eval"``. Files other than ``.eval`` may end with
-        ``.gz`` or ``.zst`` (extra ``logs``).
+        A file, a folder, or a pattern such as ``"logs/*.eval"``; files may end with ``.gz`` or ``.zst``, not ``.eval``.
     kind : str, optional
         ``"inspect"`` (inspect_ai, ``.eval`` and ``.json``), ``"lm_eval"`` (lm-evaluation-harness with
         ``--log_samples``), ``"alpaca_eval"``, ``"arena_hard"``, ``"mt_bench_pair"``, ``"every_eval_ever"``,
@@ -212,11 +208,9 @@ def read_log(
         in csv or JSON); by default it is recognised, but for votes in JSON. Logs of other kinds in a folder are then
         left out and named in the report.
     metric : str, optional
-        The metric of lm-evaluation-harness, the score of promptfoo's ``namedScores``, or the evaluation of Every Eval
-        Ever, where there are several.
+        The metric of lm-evaluation-harness, named score of promptfoo or evaluation of Every Eval Ever.
     filter : str or mapping, optional
-        The filter of lm-evaluation-harness, where there are several; by task where they differ: ``{"gsm8k":
-        "strict-match"}``.
+        The filter of lm-evaluation-harness; by task where they differ: ``{"gsm8k": "strict-match"}``.
     scorer : str, optional
         The scorer of inspect_ai, where there are several; ``"name.key"`` for a scorer that gives several values.
     task : str or sequence of str, optional
@@ -231,8 +225,7 @@ def read_log(
         ``model_b``, ``winner`` (a label, or the share of a win for ``model_a``), ``judge`` and ``task``; then columns
         of the log's metadata, and ``error`` where a score is missing. ``attrs["report"]`` is a dictionary of counts,
         errors and notes, whose text says the same in lines; its entry ``"fit"`` has the arguments of the fit that the
-        log suggests: ``dml_rank(data=table, **table.attrs["report"]["fit"])``. A table of votes fits as it is:
-        ``dml_rank("winner ~ 1 | model_a + model_b", table, context="prompt")``. Scores are multiplied by -1 where the
+        log suggests: ``dml_rank(data=table, **table.attrs["report"]["fit"])``. Scores are multiplied by -1 where the
         log says that smaller values are better.
 
     Raises
@@ -786,9 +779,9 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
             row = Entry(record, f"{str(file)!r}, row {number}")
             identifiers = (row.name_or(name, None) for name in _VOTE_IDENTIFIERS)
             prompt = next((one for one in identifiers if one is not None), str(number))
-            winner = row.scalar_or_none("winner")
+            winner = record.get("winner")
             if "winner" not in record:
-                cells = {label: _score(row.scalar_or_none(name), row.where) for name, label in columns.items()}
+                cells = {label: _score(record.get(name), row.where) for name, label in columns.items()}
                 won = [label for label, cell in cells.items() if cell == 1]
                 if len(won) > 1 or not all(cell in (0, 1) or np.isnan(cell) for cell in cells.values()):
                     raise DataError(f"{row.where} has the outcomes {cells}; one of them is 1, and the others are 0")

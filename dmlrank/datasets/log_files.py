@@ -75,11 +75,6 @@ class Entry:
         value = self._of_type(field, (int,), "a whole number")
         return default if value is None else int(value)
 
-    def scalar_or_none(self, field: str) -> Any:
-        """Return a text, a number, or true or false."""
-        value = self.fields.get(field)
-        return value if isinstance(value, bool) else self._of_type(field, (str, int, float), "a text or a number")
-
     def entry(self, field: str) -> Entry:
         """Return an object; an empty one where there is none."""
         value = self._of_type(field, (dict,), "an object")

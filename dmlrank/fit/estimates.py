@@ -29,7 +29,6 @@ from ..tables.summary_table import Summarised, Summary, fixed_text
 from .estimators import MEANS, Estimator, estimator_named
 from .fit_covariance import (
     covariance_of,
-    make_covariance,
     one_sided_models,
     shares_of,
 )
@@ -118,9 +117,6 @@ class Diagnostics(Summarised):
         propensities pi are right. None where propensities are estimated, or labels are too few to tell.
     means_raised : int
         Pairs whose mean preferences were raised to a floor, with ``average="preferences"``.
-    cluster_factors : tuple of float
-        Standard errors with clusters over those with independent prompts, medians over models: by column that is
-        constant within prompts, and for two columns, whose covariance counts what both share twice.
     bias_subtracted : float
         Second-order bias that was subtracted from the scores, with ``average="preferences"``, in standard errors; the
         largest over models.
@@ -162,7 +158,6 @@ class Diagnostics(Summarised):
     order_effect_error: float = 0.0
     second_order_by_model: tuple[tuple[str, float, float], ...] = ()
     second_order_treatment: str = "left in"
-    cluster_factors: tuple[float, ...] = ()
     doubtful_models: tuple[str, ...] = ()
 
     @property
@@ -171,7 +166,7 @@ class Diagnostics(Summarised):
         return max(self.second_order_by_model, key=lambda entry: abs(entry[1]), default=("", 0.0, 0.0))
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes."""
+        """Return the table for a report, under a ``title``: figures of this fit with meanings; warnings are notes."""
         columns = (("value", 1), ("meaning", 1))
         notes = self.warnings or ("The fit gave no warnings.",)
         table = Summary("Diagnostics", (), columns, tuple(_figures(self)), notes, row_head="figure", text_columns=(2,))
@@ -341,9 +336,7 @@ class Estimates:
         is_known = self.kind is not Functional
         holds = {
             "models": self.of_models,
-            "several": len(self.names) > 1,
             "intervals": self.has_intervals,
-            "doubted": bool(self.diagnostics.doubts),
             "warned": bool(self.diagnostics.warnings),
             "curved": is_known and not self.kind.linear,
             "linear": self.averages_preferences or (is_known and self.kind.linear),
@@ -706,7 +699,6 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         doubtful_models=tuple(name for name in names if name in named) if len(named) < len(names) - 1 else (),
         pairs_without_variation=0 if state.unanimous is None else len(state.unanimous.pairs),
         models_without_variation=tuple(name for names in one_sided_models(data, setup).values() for name in names),
-        cluster_factors=_cluster_factors(state),
     )
     of_order = None
     if likelihood:
@@ -777,23 +769,6 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         second_order_by_model=by_model,
         second_order_treatment=validity.treatment,
     )
-
-
-def _cluster_factors(state: FitState) -> tuple[float, ...]:
-    """Return standard errors with clusters over those with independent prompts, medians over scores."""
-    clusters = state.units.clusters
-    if clusters is None:
-        return ()
-    gauge = state.setup.functional.gauge(state.data.n_items).basis
-    independent = replace(state.units, clusters=None, annotator=None)
-    by_column = [replace(independent, clusters=replace(clusters, second_of_context=None, of_vote=None))]
-    if clusters.second_of_context is not None:
-        second = replace(clusters, of_context=clusters.second_of_context, second_of_context=None)
-        by_column.append(replace(independent, clusters=second))
-    kinds = [independent, *by_column, *[state.units] * (len(clusters.names) > 1)]
-    without, *errors = (make_covariance(state.influence, gauge, one, fixed_prompts=False).std_errors for one in kinds)
-    varies = without > 0
-    return tuple(float(np.median(error[varies] / without[varies])) for error in errors) if varies.any() else ()
 
 
 def estimate_position_effect(state: FitState) -> tuple[float, float]:

@@ -69,10 +69,7 @@ def named(name: str) -> Functional:
     'bt (log-odds projection)'
     """
     if isinstance(name, str) and name in _SMOOTH_ALTERNATIVE:
-        raise OptionError(
-            f"functional={name!r} is not differentiable everywhere; use the smooth "
-            f"functional={_SMOOTH_ALTERNATIVE[name]!r}"
-        )
+        raise OptionError(f"functional={name!r} is not differentiable; use functional={_SMOOTH_ALTERNATIVE[name]!r}")
     check_choice(name, [*FUNCTIONALS, "mean", "PassAtK(3)", "PassHatK(3)"], "functional")
     return FUNCTIONALS[name]() if name in FUNCTIONALS else cast(Functional, of_scores(name))
 
@@ -101,8 +98,7 @@ def functional_from(option: object) -> Functional:
         # A result knows its functional by the name, so that no other functional may have the name of a built-in one.
         if not isinstance(option, kind_of(option.name)):
             raise OptionError(
-                f"functional is an object with the name {option.name!r} of a built-in functional; give its class "
-                f"another name, such as name = 'own_{option.name}'"
+                f"functional is an object with the name {option.name!r} of a built-in one; give its class another name"
             )
         return option
     if isinstance(option, str):

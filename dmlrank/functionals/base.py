@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import array_of_numbers, check_type
+from .._utils.argument_checks import array_of_numbers, check_type, must_be
 from ..data.arrays import BoolArray
 from ..data.graph import Graph
 from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
@@ -77,7 +77,7 @@ class Gauge:
 
     @classmethod
     def none(cls, n_items: int) -> Gauge:
-        """Return the gauge of a functional that fixes no combination: every score is identified by itself.
+        """Return the gauge of a functional that fixes no combination.
 
         Parameters
         ----------
@@ -117,40 +117,27 @@ class Functional(ABC):
         Whether ``mu`` is clipped at a floor, for a logit or a division. If not, numbers just outside [0, 1] occur.
     linear : bool
         Whether the functional is linear in ``mu``.
-    weights : CategoryWeights or None
-        How much each category counts for the first and for the second item; :meth:`bind` sets them.
-    graph : Graph or None
-        The compared pairs; None means every pair. :meth:`bind` sets it.
-    edge_weights : ndarray, shape (K, K), or None
-        Weights of the pairs, for functionals that take them.
+    weights, graph, edge_weights : CategoryWeights, Graph, ndarray of shape (K, K), or None
+        How much each category counts, the compared pairs (None: every pair) and their weights; see :meth:`bind`.
     apart : ndarray, shape (K,), or None
         Items that count in no score but their own, for functionals that can set them apart.
-    of_scores : bool
-        Whether it is a mean of scores, and no functional of preferences.
-    takes_edge_weights : bool
-        Whether pairs can be weighted.
+    of_scores, takes_edge_weights : bool
+        Whether it is a mean of scores, and no functional of preferences; whether pairs can be weighted.
     link : {None, "identity", "logit"}
         Link of the preferences in which the scores are linear; scores with a logit are log-odds.
     limits : tuple of float
         Smallest and largest possible score, to which a fit clips estimates: only for scores that are linear shares.
-    uses_shares : bool
-        Whether ``mu`` enters through the weighted preferences for the two items of each pair alone.
-    pair_local : bool
-        Whether the derivative in the probabilities of a pair depends on the probabilities of this pair alone, so that
-        there is a method :meth:`derivative_at`.
-    gauge_is_known : bool
-        Whether the gauge is known from theory; otherwise a fit compares it with the rank of the covariance.
-    ignores_opponents : bool
-        Whether scores do not take into account how strong opponents are, so that a fit warns of missing pairs.
+    uses_shares, pair_local : bool
+        Whether ``mu`` enters through the weighted preferences of each pair alone; whether the derivative in the
+        probabilities of a pair depends on these alone, so that there is a method :meth:`derivative_at`.
+    gauge_is_known, ignores_opponents : bool
+        Whether the gauge is known from theory, or else compared with the covariance; whether scores do not take into
+        account how strong opponents are, so that a fit warns of missing pairs.
     says_fixed : str
         What a user writes to say that combinations of scores are constant; ``{}`` is an array of their coefficients.
-    meaning : str
-        Sentence about a score of a built-in functional; ``{n_models}`` is "8 models", ``{opponents}`` "the other 7
-        models".
-    in_short : str
-        The same in a few words.
-    meaning_of_grades : str
-        Sentence of the summary that says how the scores use labels that are grades.
+    meaning, in_short, meaning_of_grades : str
+        Sentences about a score of a built-in functional, the second in a few words, the third with labels that are
+        grades; ``{n_models}`` is "8 models", ``{opponents}`` "the other 7 models".
 
     Examples
     --------
@@ -188,27 +175,19 @@ class Functional(ABC):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        for name, kind, example in (
-            ("weights", CategoryWeights, "CategoryWeights.half(3)"),
-            ("graph", Graph, "Graph.of([(0, 1)], n_items=2)"),
-        ):
-            check_type(f"{self.name}: {name}", getattr(self, name), kind | None, f"None, or for example {example}")
+        check_type(f"{self.name}: weights", self.weights, CategoryWeights | None, "CategoryWeights.half(3), or None")
+        check_type(f"{self.name}: graph", self.graph, Graph | None, "Graph.of([(0, 1)], n_items=2), or None")
         if self.apart is not None:
-            apart = np.asarray(self.apart)
-            if apart.dtype != bool or apart.ndim != 1:
-                raise OptionError(f"{self.name}: apart is {self.apart!r}; allowed: True or False for each item")
-            object.__setattr__(self, "apart", apart)
+            object.__setattr__(self, "apart", np.asarray(self.apart))
+            must_be(lambda apart: apart.dtype == bool and apart.ndim == 1, "a truth value for each item")(
+                "apart", self.apart
+            )
         if self.takes_edge_weights and self.edge_weights is not None:
             numbers = array_of_numbers(self.edge_weights, 2)
-            if (
-                numbers is None
-                or numbers.shape[0] != numbers.shape[1]
-                or not ((numbers >= 0) & (numbers < np.inf)).all()
-                or not np.allclose(numbers, numbers.T)
-            ):
+            is_matrix = numbers is not None and numbers.shape == numbers.T.shape and np.isfinite(numbers).all()
+            if numbers is None or not is_matrix or numbers.min() < 0 or not np.allclose(numbers, numbers.T):
                 raise OptionError(
-                    f"edge_weights={shown(self.edge_weights)} is not allowed; allowed: a symmetric matrix of numbers "
-                    f"of at least 0"
+                    f"edge_weights={shown(self.edge_weights)}; allowed: a symmetric matrix of numbers of at least 0"
                 )
             matrix = (numbers + numbers.T) / 2
             matrix.setflags(write=False)

@@ -75,8 +75,7 @@ class BradleyTerry(Functional):
         super().__post_init__()
         if self.weights is not None and min(np.ptp(self.weights.first), np.ptp(self.weights.second)) < 1e-12:
             raise OptionError(
-                f"bt got the category weights {self.weights.first} and {self.weights.second}; allowed: weights of each "
-                f"item that differ between categories, because bt takes log-odds of preferences"
+                f"bt got the category weights {self.weights}; allowed: weights that differ between categories"
             )
 
     def neutral(self, n_items: int) -> float | None:
@@ -227,8 +226,7 @@ class BradleyTerry(Functional):
                 if preference.ndim == 3:
                     where = f"item {place[1]} (first) over item {place[2]} (second) in context {place[0]}"
                 raise NuisanceError(
-                    f"the preference of {where} is {preference[tuple(place)]:g}, whose log-odds are infinite; give mu "
-                    f"a floor above 0"
+                    f"the preference of {where} is {preference[tuple(place)]:g}; give mu a floor above 0"
                 )
         return preferences
 

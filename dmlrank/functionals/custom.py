@@ -41,13 +41,11 @@ class Custom(Functional):
     ----------
     function : callable
         Takes ``mu``, (n, K, K, C): category probabilities with j first and k second in ``[:, j, k]``, zero where
-        j = k, items and categories in the order of ``res.models`` and ``res.diagnostics.categories`` of a result.
-        Returns (n, d), or (n,) for one number. The result of a context has to depend on that context alone and has to
-        be differentiable in mu: a function with a jump, such as a share above a threshold, or with a kink, such as a
-        minimum over models, is refused.
+        j = k, in the order of ``res.models`` and ``res.diagnostics.categories``. Returns (n, d), or (n,) for one
+        number. A context's result depends on that context alone and is differentiable in mu: jumps (a share above a
+        threshold) and kinks (a minimum over models) are refused.
     outputs : str or sequence of str, optional
-        Names of the d numbers. Without names and with d = K, the numbers are the scores of the models. Otherwise a
-        result has the names in place of models, and no ranks.
+        Names of the d numbers, which then stand in place of models; without names and with d = K, scores of the models.
     directional : callable, optional
         Analytic derivative ``(mu, delta) -> (n, d)``, which is compared with differences before it is used.
     fixed : array_like, (g, d), optional
@@ -171,8 +169,7 @@ def examine(functional: Functional, n_items: int) -> None:
     if looks_at(functional, off):
         raise GraphError(
             f"functional {functional.label!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
-            f"{n_items * (n_items - 1) // 2}); let it use compared pairs only (res.graph.edges), or compare more with "
-            f"pairs=Pairs(min_labels=...)"
+            f"{n_items * (n_items - 1) // 2}); let it use compared pairs only, res.graph.edges"
         )
     _check_smooth(functional, uniform, draws)
     _check_claims(functional, draws)
@@ -279,8 +276,8 @@ def _check_smooth(functional: Functional, uniform: FloatArray, draws: FloatArray
         if bends[-1] > 100 * max(bends[0], slope):
             kind, hint = "jump", "a step such as 'share above 0.6' is smooth"
         raise OptionError(
-            f"functional {functional.label!r} is not differentiable: it has a {kind}, where no estimate is normally "
-            f"distributed; {hint} as Dominance(tau=0.6, sharpness=20)"
+            f"functional {functional.label!r} is not differentiable, with a {kind}; {hint} as Dominance(tau=0.6, "
+            f"sharpness=20)"
         )
 
 
@@ -309,16 +306,14 @@ def _check_claims(functional: Functional, draws: FloatArray) -> None:
     basis, names = functional.gauge(n_items).basis, functional.names([f"model_{place}" for place in range(n_items)])
     if basis.shape[1] != len(names):
         raise OptionError(
-            f"functional {title!r} is said to fix combinations with {basis.shape[1]} coefficients; allowed: "
-            f"{len(names)}, one for each score"
+            f"functional {title!r} is said to fix {basis.shape[1]} scores; allowed: coefficients of {len(names)}"
         )
     for row in basis / np.abs(basis).max(axis=1, keepdims=True, initial=1e-300):
         constant = values @ row
         if np.ptp(constant) > _tolerance(values):
             raise OptionError(
                 f"functional {title!r} is said to fix {terms_of(row, names)}, which is {constant.min():.6g} and "
-                f"{constant.max():.6g} at two arrays of probabilities; correct it or leave it out (fixed= of Custom, "
-                f"gauge() of a class)"
+                f"{constant.max():.6g} at two arrays of probabilities"
             )
     delta = draws[::-1] - draws
     with failing_as(OptionError, f"the derivative of functional {title!r}"):

@@ -279,8 +279,7 @@ class LinkedScore:
         functional, weights = self.functional, self.functional.category_weights
         if functional.link is None:
             raise OptionError(
-                f"adjust= was given with the functional {functional.name!r}: slopes on style need one that is linear "
-                f"in preferences or log-odds; use functional='borda' or 'bt'"
+                f"adjust= with the functional {functional.name!r}: style needs functional='borda' or 'bt'"
             )
         if weights.total is None or abs(weights.total - 1) > 1e-12:
             raise OptionError(

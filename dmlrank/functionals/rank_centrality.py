@@ -206,8 +206,7 @@ class RankCentrality(Functional):
         graph = checked_graph(self.graph, n_items)
         if n_items == 2 and self.walk == "transition":
             raise OptionError(
-                "rank_centrality gives either of two items the score 1/2, whatever the data say; use "
-                "RankCentrality(walk='rate') or functional='borda'"
+                "rank_centrality gives either of two items the score 1/2; use RankCentrality(walk='rate') or 'borda'"
             )
         return graph
 
@@ -224,8 +223,8 @@ class RankCentrality(Functional):
         if not rates.min(initial=1.0, where=graph.edges) > 0:
             context, loser, winner = np.argwhere(graph.edges & ~(rates > 0))[0]
             raise NuisanceError(
-                f"in context {context}, the preference for item {winner} over item {loser} is "
-                f"{rates[context, loser, winner]:g}; rank_centrality needs positive ones: give mu a floor above 0"
+                f"the preference for item {winner} over item {loser} is {rates[context, loser, winner]:g}; give mu a "
+                f"floor above 0"
             )
         return rates, graph
 

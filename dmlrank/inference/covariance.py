@@ -396,9 +396,9 @@ def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[F
     if effective < FEW_EFFECTIVE and effective < _UNEVEN * n_clusters:
         for_one = " for one of the scores" * (_typical(df) + 1 >= FEW_EFFECTIVE)
         warn(
-            f"the {n_clusters:,} clusters count as {effective:.1f} of one size{for_one}, because few of them have "
-            f"most of the variance (the largest has {100 * q.max():.0f} % of that of independent votes); with fewer "
-            f"than {FEW_EFFECTIVE}, intervals and tests hold only roughly; use a column with more even clusters",
+            f"the {n_clusters:,} clusters count as {effective:.1f} of one size{for_one} (the largest has "
+            f"{100 * q.max():.0f} % of the variance of independent votes); with fewer than {FEW_EFFECTIVE}, intervals "
+            f"hold only roughly",
             kind=IntervalWarning,
         )
     return df, 1 / float(np.sqrt(np.clip(shown, _SMALLEST_REST, 1.0)))
@@ -448,9 +448,9 @@ def two_way(
     if _is_negative(basis.T @ matrix @ basis):
         matrix, n_twice = _valid_by_part(matrix, total, gauge, n_parts)
         note = (
-            "the part of the variance that comes from votes in the same cluster of both columns is counted twice, "
-            "because some differences would have a negative variance: standard errors are too large. Clusters of one "
-            "column, the one whose clusters matter more, avoid it"
+            "the variance of votes in the same cluster of both columns is counted twice, because some differences "
+            "would have a negative one: standard errors are too large. Clusters of the column that matters more avoid "
+            "it"
         )
         note = (
             "" if not n_twice else note if n_parts == 1 else f"for {n_twice} of {n_parts} groups or coefficients {note}"
@@ -498,10 +498,7 @@ def _count_clusters(groups: list[NDArray[np.intp]], *, of_votes: bool = False) -
     """Count the clusters of each grouping; raise where a grouping has one, and warn where it has few."""
     counts = tuple(len(np.unique(group)) for group in groups)
     if min(counts) < 2:
-        raise DataError(
-            "the column of the clusters has one value, and standard errors need at least two clusters; give another "
-            "as groups"
-        )
+        raise DataError("the column of the clusters has one value, and standard errors need at least two; give another")
     if min(counts) <= FEW_CLUSTERS:
         hint = "; use columns with more clusters, if their clusters still keep dependent votes together"
         if of_votes and counts[0] <= FEW_CLUSTERS < counts[1]:
@@ -511,8 +508,8 @@ def _count_clusters(groups: list[NDArray[np.intp]], *, of_votes: bool = False) -
         elif len(groups) == 1:
             hint = "; so few clusters say next to nothing of how much they vary"
         warn(
-            f"there are only {min(counts)} clusters, and with {FEW_CLUSTERS} clusters or fewer standard errors are "
-            f"too small on average{hint}",
+            f"there are only {min(counts)} clusters, and with {FEW_CLUSTERS} or fewer standard errors are too "
+            f"small{hint}",
             kind=IntervalWarning,
         )
     return counts

@@ -413,8 +413,8 @@ class MeanScores:
         if not is_short.all():
             if self.values is None:
                 raise DataNotStoredError(
-                    "a combination of three or more means needs the scores of the prompts, without which this result "
-                    "was stored; ask for the difference of two, or fit again"
+                    "a combination of three or more means needs scores that are not stored; ask for the difference of "
+                    "two, or fit again"
                 )
             for rows in np.array_split(np.flatnonzero(~is_short), max(1, len(matrix) * len(self.values) // _VALUES)):
                 d = (self.values - self.estimate) @ matrix[rows].T

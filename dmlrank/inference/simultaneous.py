@@ -223,10 +223,7 @@ class MaxT:
     def _require_max_t(self, method: str, allowed: Sequence[str]) -> None:
         """Raise where a bootstrap has nothing to say about a method."""
         if self.bootstrap is not None and method not in allowed:
-            raise OptionError(
-                f"method={method!r} of a bootstrap view, which draws the largest t statistic: use "
-                f"method={' or '.join(map(repr, allowed))}, or the result that bootstrap() was called on"
-            )
+            raise OptionError(f"method={method!r} of a bootstrap view; use method={' or '.join(map(repr, allowed))}")
 
     @one_thread()
     def adjust(
@@ -314,10 +311,7 @@ class AllLooks:
     def adjustment(self, method: str) -> str:
         """Return the adjustment of p-values that stands for ``method``."""
         if method == "fdr_bh":
-            raise OptionError(
-                "method='fdr_bh' of a sequential view: the method holds at one look, not at all; use 'max-t', "
-                "'step-down' or 'none'"
-            )
+            raise OptionError("method='fdr_bh' holds at one look, not at all; use 'max-t', 'step-down' or 'none'")
         return {"max-t": "bonferroni", "step-down": "holm"}.get(method, method)
 
     def adjust(

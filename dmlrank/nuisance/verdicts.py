@@ -49,7 +49,7 @@ def _read_frame(
     """
     if not context:
         raise JudgeError(
-            "a frame of verdicts needs context=, columns that identify a prompt there and in the data; name some"
+            "a frame of verdicts needs columns that identify a prompt there and in the data; pass context="
         )
     available = column_names(frame)
     known = (*context, formula.first, formula.second)
@@ -86,9 +86,8 @@ def _from_rows(
     Returned are context, first and second item as shown, (v, 3), and probabilities of the five ``MEANINGS``, (v, 5).
     """
     items = data.items
-    item_code = {name: code for code, name in enumerate(items)}
     coded = (rows.coded(name).with_plain_names()[0] for name in (formula.first, formula.second))
-    first, second = (column.places(item_code) for column in coded)
+    first, second = (column.places(items) for column in coded)
     is_missing = rows.table(columns).isna().to_numpy().any(axis=1)
     if len(columns) == 1:  # Also verdicts that could not be read, which ``categories=`` calls missing.
         is_missing |= without_missing(rows.coded(columns[0]), categories, items, warns=False).codes < 0

@@ -20,8 +20,6 @@ from ..tables.summary_table import decimals, fixed_text, p_value_clause
 from . import phrases
 from .first_place import Race, mean_of_one, race_of, wins_by_order
 
-# Clusters that raise standard errors by a factor above this are said to matter.
-_MATTERS = 1.1
 # The difference of log-odds that means 60 wins in 100 comparisons (59.9).
 _LOG_ODDS_OF_60 = 0.4
 # Sources of the propensities in words.
@@ -72,7 +70,6 @@ class Subject:
             "tests of pairs": self.tests is not None and bool(np.isfinite(self.tests.critical)),
             "tests of ranks": self.tests is None and level.separation is not None and level.separation.critical > 0,
             "rank sets": level.separation is not None,
-            "letters": any(level.letters),
             "single": e.of_models and len(e.models) == 1,
             "race": self.race is not None,
             "bt": e.functional == "bt",
@@ -134,7 +131,6 @@ WORDS: dict[str, Callable[[Subject], str]] = {
     "slopes": lambda s: slope_sentences(s.results, s.results.style) if s.results.style else "",
     "bounds": lambda s: "" if s.results.style else "; sensitivity() bounds the error",
     "covariance": lambda s: phrases.as_sentence(s.results.covariance.note),
-    "sign": lambda s: "number" if any("," in text or text.isdigit() for text in s.level.letters) else "letter",
     "names": lambda s: phrases.counted(s.results.description.n_names_changed, "name"),
     "apart_named": lambda s: listed(s.results.description.models_apart, phrases.MODELS_NAMED),
     "left_out": lambda s: listed(s.results.diagnostics.models_dropped, phrases.MODELS_NAMED),
@@ -432,23 +428,6 @@ def pairs_left_out(s: Subject) -> str:
         used, total = next((u, n) for u, n in zip(votes.used, votes.total, strict=True) if u < n)
         said += f' In the column "{noun}s", {used:,}/{total:,} means that {used:,} of {total:,} {noun}s are used.'
     return said.lstrip()
-
-
-def dependence_of_clusters(s: Subject) -> str:
-    """Say how much clusters change standard errors, by column and for two columns together."""
-    d, factors, noun = s.results.description, s.results.diagnostics.cluster_factors, f"{s.results.counts}s"
-    names = list(map(repr, d.clusters))
-    if not factors:
-        return ""
-    times = f"{factors[-1]:.2f} times those of independent {'prompts' if d.context else noun} (median)"
-    text = f"Standard errors with clusters of {' and '.join(names)} are {times}"
-    if len(names) == 1:
-        return f"{text}: {noun} of the same {names[0]} {'hardly ' * (factors[0] <= _MATTERS)}depend on each other."
-    alone = [f"with {name} alone {factor:.2f} times" for name, factor in zip(names, factors, strict=False)]
-    text = f"{text}, {' and '.join(alone[: len(factors) - 1])}."
-    if len(factors) == 3 and max(factors[:2]) <= _MATTERS < factors[2]:
-        text += " Neither matters by itself, and both together count twice what they share: name one of them."
-    return text
 
 
 def display_order(s: Subject) -> str:

@@ -55,10 +55,7 @@ page, looks: Intervals, tests and rank sets hold{looks}. |
 = What they depend on
 means, features: | The features of the formula are not used where no score is missing.
 contextual: | The scores are means over prompts of r_j(x) = b_j + w_j'x, scores of a Bradley-Terry model that are
-  linear in the features x. If log-odds are no differences of such scores, the means depend on which pairs met on which
-  prompts.
-likelihood, -contextual: | The scores maximise the Bradley-Terry likelihood of all votes. If log-odds are not
-  differences of scores, the scores depend on how often each pair was compared.
+  linear in the features x.
 likelihood, -contextual, features: | The features of the formula are not used; estimator='bt_contextual' uses them.
 learnt, curved, style: | A formula with other features would define other scores, because log-odds are not linear in
   votes.
@@ -85,10 +82,7 @@ intervals: {jointly} | If the assumptions below hold, then with {confidence} {al
 looks: | {promise}
 rank sets: | With {level.confidence} confidence all rank sets, the ranks that the data leave possible, contain the true
   ranks. Two models are told apart where the tests show that one of them ranks above the other: this holds for {apart}.
-letters, -page: | Models without a common {sign} in ranks() are told apart. Models that share a {sign} may still
-  differ.
 rank sets: | Compare two models by their difference: their intervals may overlap although it is significant.
-tests of pairs: | Differences of two models are tested all at once, so that any pair may be chosen after looking.
 intervals, one-step, -derived, -page: | Votes that were not cast are assumed to be like those that were{bounds}.
 intervals, untested: There is no test for {without_error}: the standard error is zero, because {why_no_error}.
 always: | {covariance}
@@ -109,7 +103,6 @@ grades read: | Labels are grades. Each number is the share of a win that a grade
 labels read: | Labels: {meanings}.
 derived, -means: | Comparisons are those of the {g.outcome_kind} on a prompt: {winner}. Comparisons on one prompt
   depend on each other, and the standard errors allow for that.
-clusters: {dependence_of_clusters} |
 always: {modelled}
 always: {grades_and_judges}
 judge, -intervals: {verdicts} are used; see .judge. | {verdicts} are used in the estimate.
@@ -135,7 +128,6 @@ learnt: | Propensities, the probabilities that a pair is {chosen}, are {source}.
 learnt, -corrected: | The scores are computed from the learnt probabilities without a correction of their bias.
 corrected: | Each score is first computed from these probabilities and then corrected with the {noun}s, each weighted
   by one over its propensity, which removes the first-order effect of errors in the learnt probabilities.
-corrected, assumes: | It is assumed that a Bradley-Terry model holds in every prompt.
 corrected, -assumes: | No Bradley-Terry model is assumed.
 corrected, -assumes, bt: | The scores are those whose differences come closest to the log-odds of wins of all pairs.
 = What is assumed
@@ -180,7 +172,6 @@ intervals, bias in doubt: Scores may have a bias, estimated as up to {bias}; int
   Collect more {noun}s, or use functional='borda', which has no such bias. |
 learnt, floored: | The floor of {g.floor:g}, the smallest probability that the outcome model may give to a category,
   was applied to {floored}.
-learnt, -floored, -raised: | Predicted probabilities needed no floor.
 raised: | The mean preferences of {raised} were so close to 0 or 1 that they were raised to a floor.
 learnt, ordered: {wins_by_order}. | {display_order}
 learnt, -ordered: | {display_order}

@@ -16,8 +16,6 @@ from .phrases import SummaryLevel, counted, enumerated, models_with_few_votes, s
 POWER = 0.8
 # Intervals of wins in 100 comparisons that are narrower than this have a digit after the point.
 _NARROW = 3
-# Models that a headline names as tied for first.
-MOST_TIED = 3
 # Beyond this multiple of the data no number of prompts is named.
 _MOST_TIMES = 1000
 
@@ -178,14 +176,8 @@ def headline(results: Estimates, level: SummaryLevel) -> str:
     ranked = np.argsort(-results.merit, kind="stable")
     best = rank_bounds(level.separation.above)[0]
     first = [results.models[j] for j in ranked if best[j] == 1 and not results.is_unseen[j] and j not in unplaced]
-    if len(first) == 1:
-        return f"{of}{first[0]} is first."
-    if len(first) == len(ranked):
-        return f"Not shown which is best: {'both' if len(first) == 2 else f'all {len(first):,} models'} may be first."
-    if len(first) <= MOST_TIED:
-        return f"{of}{enumerated(first)} are tied for first."
-    best_of_all, tied = race.leader, f"{len(first):,} of {len(ranked):,} models"
-    return f"{best_of_all} has the {results.best_end} score, but {tied} are tied for first."
+    named = f"All {len(first):,} models" if len(first) == len(ranked) > 2 else some_of(first)
+    return f"{of}{named} {'is' if len(first) == 1 else 'are tied for'} first."
 
 
 def race_of(results: Estimates, level: SummaryLevel) -> Race | None:

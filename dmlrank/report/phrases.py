@@ -43,7 +43,6 @@ class SummaryLevel:
     alpha: One minus the joint level of the intervals.
     critical: Half-width of the intervals in standard errors (max-t); NaN without intervals.
     separation: Which models are above which; None where the estimates are not scores of models, or have no intervals.
-    letters: The compact letter display by model; empty where there is no separation.
     bootstrap: Multipliers of the bootstrap behind critical value and separation; None for normal draws.
     first: Whether first place is decided; None where there is no separation, or no difference varies.
     """
@@ -51,7 +50,6 @@ class SummaryLevel:
     alpha: float
     critical: float
     separation: Separation | None
-    letters: tuple[str, ...] = ()
     bootstrap: str | None = None
     first: FirstPlace | None = None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from .._utils.argument_checks import check_flag, check_type, real_number
 from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
@@ -260,7 +261,7 @@ class Comparison(JointBoards):
 
     def _changes(self) -> Changes:
         estimates = [result.estimates for result in self.results]
-        return changes_between(self.names, estimates, self.joint, were_recomputed=bool(self.basis))
+        return changes_between(self.names, estimates, self.joint)
 
     @one_thread()
     def _place_changes(self, alpha: float | None) -> pd.DataFrame:
@@ -549,14 +550,11 @@ def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tup
 
 def _harmonic_counts(results: Sequence[RankResults], models: Sequence[str]) -> FloatArray:
     """Return the harmonic mean over results of the number of labelled prompts of each pair, (K, K)."""
-    inverse = np.zeros((len(models), len(models)))
-    for result in results:
-        assert result.steps is not None
-        data = result.steps.data
-        places = [data.items.index(name) for name in models]
-        counts = data.pair_counts()
-        inverse += 1 / np.maximum((counts + counts.T)[np.ix_(places, places)], 1)
-    return np.asarray(len(results) / inverse)
+    counts = []
+    for data in (result.steps.data for result in results if result.steps is not None):
+        both, places = data.pair_counts() + data.pair_counts().T, [data.items.index(name) for name in models]
+        counts.append(np.maximum(both[np.ix_(places, places)], 1))
+    return np.asarray(scipy.stats.hmean(counts))
 
 
 def automatic_names(estimates: Sequence[Estimates], used_names: Sequence[str] = ()) -> tuple[str, ...]:

@@ -188,7 +188,6 @@ def _without_scores(
             diagnostics=replace(
                 estimates.diagnostics,
                 effective_contexts=float(effective[square > 0].min(initial=np.inf)),
-                cluster_factors=(),
                 second_order=float("nan"),
                 second_order_by_model=(),
                 n_votes=n_votes,

@@ -223,12 +223,11 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
 
 def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) -> Joint:
     """The joint estimates of samples that the caller declares independent, after the checks that are possible."""
-    pairs = list(combinations(range(len(names)), 2))
-    for a, b in pairs:
+    for a, b in combinations(range(len(names)), 2):
         if _seem_of_one_data_set(results[a], results[b]):
             raise OptionError(
-                f"independent=True, but {names[a]!r} and {names[b]!r} are results of one data set, so that they "
-                f"depend on each other; {_COMPARE_LIVE}; for groups of one fit, use the methods of by()"
+                f"independent=True, but {names[a]!r} and {names[b]!r} are results of one data set; {_COMPARE_LIVE}; "
+                f"for groups of one fit, use the methods of by()"
             )
     steps = [result.steps for result in results if result.steps is not None]
     estimates, apart = [result.estimates for result in results], _without_common_prompts(steps)
@@ -241,18 +240,7 @@ def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) 
             f"values of these clusters."
         )
         return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, apart)), samples
-    identified = len(steps) == len(results) and all(fit.options.context for fit in steps)
-    shared = share_contexts(steps, names) if identified else ""
-    known = ", as the caller of compare says"
-    if isinstance(shared, SharedContexts):
-        n_shared = max(shared.n_shared(a, b) for a, b in pairs)
-        known = (
-            f", as the caller of compare says, although {counted(n_shared, 'identifier')} of prompts "
-            f"{'is' if n_shared == 1 else 'are'} in two of them"
-            if n_shared
-            else ": no prompt is in two of them"
-        )
-    samples = _INDEPENDENT.format(known)
+    samples = _INDEPENDENT.format(", as the caller of compare says")
     columns = sorted({name for e in estimates for name in e.description.clusters})
     if len(steps) < len(results) and columns:
         samples += (
@@ -408,18 +396,12 @@ class Changes(JointResults):
 
 
 @one_thread()
-def changes_between(
-    names: Sequence[str], results: Sequence[Estimates], joint: JointEstimates, *, were_recomputed: bool = False
-) -> Changes:
-    """Return the changes from the first result to each later one; with ``were_recomputed``, nobody advises to do so."""
+def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: JointEstimates) -> Changes:
+    """Return the changes from the first result to each later one."""
     for name, result in zip(names[1:], results[1:], strict=True):
         reason = why_not_comparable(results[0], result)
         if reason:
-            reason = reason.removesuffix(_BY_ITSELF) if were_recomputed else reason
-            raise OptionError(
-                f"{name!r} minus {names[0]!r} is no change of scores: {reason}; ranks, reversals() and t_test() of "
-                f"hypotheses about each result remain"
-            )
+            raise OptionError(f"{name!r} minus {names[0]!r} is no change of scores: {reason}; ranks remain")
     in_all = [set(result.models) for result in results]
     order = np.argsort(-results[0].merit, kind="stable")
     models = tuple(results[0].models[j] for j in order if all(results[0].models[j] in names for names in in_all))
@@ -470,39 +452,29 @@ def why_not_comparable(a: Estimates, b: Estimates) -> str:
     return "" if a.estimated_by.assumes_bradley_terry else _why_other_mean(a, b)
 
 
-_BY_ITSELF = (
-    ", which compare(a, b, independent=True) does by itself for fits that hold their data, and 'dmlrank compare "
-    "FORMULA FILE FILE --independent' for files of votes"
-)
-
-
 def _why_other_mean(a: Estimates, b: Estimates) -> str:
     """Return why two results average over other opponents, pairs or features; an empty text where they do not."""
     only = sorted(set(a.models) ^ set(b.models))
     if only:
         return (
             f"their models differ ({listed(only, 5)} in one of them only), and without a Bradley-Terry model each "
-            f"score depends on all models of its result; fit both to the votes between the models that they share"
-            f"{_BY_ITSELF}"
+            f"score depends on all models; independent=True fits samples of votes to the models that they share"
         )
     places = [b.models.index(name) for name in a.models]
     n_pairs = int((a.graph.edges != b.graph.edges[np.ix_(places, places)]).sum()) // 2
     if n_pairs:
         return (
             f"{n_pairs:,} pairs of models are compared in one of them only, and without a Bradley-Terry model each "
-            f"score depends on the compared pairs; fit both with the same pairs, pairs=Pairs(graph={_BY_ITSELF})"
+            f"score depends on these; fit both with the same pairs=Pairs(graph=...), as independent=True does"
         )
     weights = (a.description.edge_weights, b.description.edge_weights)
     if weights[0] != weights[1] or weights[0] in ("counts", "votes"):
-        return (
-            f"edge_weights is {weights[0]!r} and {weights[1]!r}, so that pairs count differently; fit both with "
-            f"pairs=Pairs(edge_weights='equal')"
-        )
+        return f"edge_weights is {weights[0]!r} and {weights[1]!r}; fit both with pairs=Pairs(edge_weights='equal')"
     features = [e.description.formula.split("~", 1)[-1].split("|")[0].strip() for e in (a, b)]
     if not a.kind.linear and not a.averages_preferences and features[0] != features[1]:
         return (
-            f"their features are {features[0]!r} and {features[1]!r}, and the mean score over prompts depends on the "
-            f"features that preferences are given; fit both with the same features, or with average='preferences'"
+            f"their features are {features[0]!r} and {features[1]!r}, on which the mean score over prompts depends; "
+            f"fit both with the same features, or with average='preferences'"
         )
     return ""
 

@@ -113,15 +113,6 @@ class JudgeReport(TitledTable):
         return frame.assign(both_orders=f.both_orders[:, 0], consistent=f.both_orders[:, 1])
 
     @property
-    def log_loss(self) -> pd.Series:
-        """Out-of-fold log-loss of the human labels on judged pairs.
-
-        ``without``: of the outcome model without the judge. ``mu``: of the one that uses the judge. ``given verdict``:
-        of the model that predicts the label from features and verdict.
-        """
-        return pd.Series(self.figures.log_loss, index=["without", "mu", "given verdict"], name="log_loss")
-
-    @property
     def variance_ratio(self) -> pd.Series:
         """Variance with the judge divided by the variance without the judge, by model; NaN where the latter is zero."""
         f = self.figures

@@ -24,7 +24,7 @@ from ..plotting import charts
 from ..report.fact_words import score_head
 from ..report.fit_summary import chosen_names, rows_to_show
 from ..report.phrases import counted, functional_unit, interval_method, models_to_mark, percentage
-from ..report.svg import ends_of_axis
+from ..report.render_page import ends_of_axis
 from .heterogeneity import influence_values
 from .ranking import PairwiseResults, RankSets
 from .requirements import alpha_of, critical_value_of, require_steps

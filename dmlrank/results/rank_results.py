@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from .heterogeneity import GroupColumns
     from .joint_estimates import StyleResults
     from .judges import GradeReport, JudgeReport
-    from .pareto import Pareto
+    from .run_table import Pareto
     from .score_tests import Ellipsoid, RestrictionTest, WinProbability, ZTestResults
     from .sensitivity_results import ScoreBounds, SensitivityResults
 
@@ -1124,7 +1124,7 @@ class RankResults(Summarised):
         >>> res.pareto("tokens").table[["model", "status"]].to_numpy().tolist()
         [['b', 'best at its cost'], ['c', 'undecided at its cost'], ['a', 'best at its cost']]
         """
-        from .pareto import score_against_cost
+        from .run_table import score_against_cost
 
         return score_against_cost(self.estimates, self.steps, cost, unit, self._alpha(alpha))
 
@@ -1503,7 +1503,7 @@ class RankResults(Summarised):
         (True, True)
         """
         from ..report.render_page import Masthead, write_page
-        from .pareto import Pareto
+        from .run_table import Pareto
         from .sensitivity_results import SensitivityResults
 
         for name, given, kind in (("sensitivity", sensitivity, SensitivityResults), ("pareto", pareto, Pareto)):

@@ -25,7 +25,7 @@ from ..fit.estimates import UNITS, Estimates, Scale
 from ..fit.method import with_single_votes
 from ..fit.state import FitState
 from ..inference.confidence_sequence import ConfidenceSequence
-from ..inference.ranks import first_place, letter_groups
+from ..inference.ranks import first_place
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
 from ..inference.wald import NamedEstimates
 from ..options import DEFAULT_START
@@ -230,9 +230,6 @@ def not_stored(estimates: Estimates, method: str) -> DataNotStoredError:
     )
 
 
-_MOST_WITH_LETTERS = 20
-
-
 def simultaneous_of(estimates: Estimates) -> Simultaneous:
     """Return how wide simultaneous statements on the scores of a result are."""
     if estimates.sequence is not None:
@@ -269,21 +266,18 @@ def critical_value_of(estimates: Estimates, simultaneous: Simultaneous, alpha: f
 
 
 def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> SummaryLevel:
-    """Return critical value, tests of ranks and letters for a table; NaN and none without intervals."""
+    """Return critical value, tests of ranks for a table; NaN and none without intervals."""
     critical = critical_value_of(estimates, simultaneous, alpha)
     if not estimates.has_intervals or not estimates.of_models or len(estimates.models) == 1:
-        return SummaryLevel(alpha, critical, None, bootstrap=simultaneous.multipliers)
+        return SummaryLevel(alpha, critical, None, simultaneous.multipliers)
     separation = separate(estimates.estimate, simultaneous, alpha, estimates.sign)
-    # Letters of many models are longer than their names.
-    few = len(estimates.models) <= _MOST_WITH_LETTERS
-    letters = letter_groups(separation.separated, estimates.merit) if few else ("",) * len(estimates.models)
     names = {*models_with_few_votes(estimates), *estimates.diagnostics.models_with_few_prompts}
     first = first_place(
         estimates.estimate, simultaneous, separation, estimates.sign, np.isin(estimates.models, [*names])
     )
     # A model without a vote in a group leads by a prediction alone.
     first = None if first is None or estimates.is_unseen[first.leader] else first
-    return SummaryLevel(alpha, critical, separation, letters, simultaneous.multipliers, first)
+    return SummaryLevel(alpha, critical, separation, simultaneous.multipliers, first)
 
 
 def adjusted_p_values(estimates: Estimates, simultaneous: Simultaneous) -> FloatArray:

@@ -147,5 +147,5 @@ def test_wrong_propensities_are_refused() -> None:
         with pytest.raises(error, match=words):
             fit(data, known)
     nothing = pd.concat([table, pd.DataFrame({"prompt": [0], "model": ["new"]})])
-    with pytest.raises(MissingDataError, match="'new' has no score"):
+    with pytest.raises(MissingDataError, match=r"no score \('new' 1\)"):
         fit(nothing)

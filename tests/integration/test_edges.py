@@ -169,7 +169,7 @@ def test_mu_of_zeros_and_ones(rank, functional):
     assert np.isfinite(results.params).all()
     assert (results.bse > 0).all()
     if functional == "bt":
-        with pytest.raises(NuisanceError, match="log-odds are infinite"):
+        with pytest.raises(NuisanceError, match="floor above 0"):
             rank(battles(), floor=0, **options)
 
 

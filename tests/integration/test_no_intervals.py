@@ -120,7 +120,7 @@ def test_a_function_of_compared_pairs_alone_has_intervals_on_any_graph():
 
 
 def test_plans_take_nothing_from_a_covariance_without_intervals(extrapolated):
-    with pytest.warns(dr.DmlrankWarning, match="5 pairs were never compared: the plan depends on extrapolated"):
+    with pytest.warns(dr.DmlrankWarning, match="5 pairs were never compared: the plan rests on extrapolated"):
         plan = extrapolated.design(200)
     with pytest.warns(dr.DmlrankWarning, match="never compared"):
         alone = extrapolated.design(200, from_scratch=True)

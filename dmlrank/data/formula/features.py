@@ -94,10 +94,7 @@ class Text:
             raise DataError("text(): the texts hold no words of two or more letters") from None
         n_texts, n_words = frequencies.shape
         if self._k > min(n_texts, n_words):
-            raise DataError(
-                f"text(..., {self._k}): {n_texts} texts with {n_words} distinct words have at most "
-                f"{min(n_texts, n_words)} components"
-            )
+            raise DataError(f"text(..., {self._k}): {n_texts} texts have at most {min(n_texts, n_words)} components")
         # The decomposition is randomised. Its seed is fixed, so that the same texts always give the same features.
         self._decomposition = TruncatedSVD(self._k, random_state=0)
         # scikit-learn divides by the variance of the texts, which is zero where all texts are equal.
@@ -147,8 +144,7 @@ def resolve_functions(features: str, columns: Collection[str], environment: Envi
             found = f"is {shown(namespace[name])}" if name in namespace else "is not known"
             advice = equivalent(name) or nearest(name, FORMULA_NAMES, cutoff=0.8)
             raise FormulaError(
-                f"the features {features!r} call {name!r}, which {found} where the formula is written{advice}; pass "
-                f"env={{{name!r}: function}}"
+                f"features {features!r} call {name!r}, which {found} here{advice}; pass env={{{name!r}: function}}"
             )
         # Patsy gives another name to a stateful transform, such as center(), before it looks names up.
         if name in columns and not hasattr(function, "__patsy_stateful_transform__"):
@@ -360,8 +356,8 @@ def locate_names(
             expected = f"an array with one entry for each of the {n_rows} rows (it is a {type(value).__name__}{size})"
             raise ColumnError(
                 f"the features {features!r} use {name!r}, which is neither a column nor "
-                f"{'known where the formula is written' if value is None else expected}{nearest(name, available)} "
-                f"(columns: {listed(available)})"
+                f"{'known here' if value is None else expected}{nearest(name, available)} (columns: "
+                f"{listed(available)})"
             )
     return FeatureNames(tuple(columns), tuple(arrays))
 
@@ -381,8 +377,8 @@ def fit_features(
             values = pd.Series(data[name]) if np.ndim(data[name]) == 1 else pd.Series(dtype=float)
             if values.dtype.kind in "OUS" and values.nunique() > max(_MANY_CATEGORIES, n_rows / 2):
                 raise FormulaError(
-                    f"feature {name!r} has {values.nunique()} different values in {n_rows} contexts, too many for "
-                    f"categories; text({name}, 100) makes numbers of texts"
+                    f"feature {name!r} has {values.nunique()} different values in {n_rows} contexts, too many; use "
+                    f"text({name}, 100)"
                 )
         model = ModelDesc([], coded_terms)
         environment = resolve_functions(features, data, environment)
@@ -399,8 +395,7 @@ def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: boo
     if missing and not keep_missing:
         n_missing = int(table[missing].isna().any(axis=1).sum())
         raise MissingDataError(
-            f"newdata: {listed(missing)} are missing in {n_missing} of {len(table)} rows; drop these, or fit with "
-            f"missing='keep'"
+            f"newdata: {listed(missing)} are missing in {n_missing} of {len(table)} rows; drop these"
         )
     x = feature_map.transform(table)
     check_features(x, feature_map.names, keep_missing)
@@ -419,8 +414,8 @@ def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> N
     if missing.any() and not keep_missing:
         columns = listed(np.array(names)[np.isnan(x).any(axis=0)])
         raise MissingDataError(
-            f"the features {columns} are NaN in {int(missing.sum())} contexts although their columns are not missing; "
-            f"pass missing='drop' to leave these out, or missing='keep'"
+            f"the features {columns} are NaN in {int(missing.sum())} contexts; pass missing='drop' to leave these out, "
+            f"or 'keep'"
         )
     return missing
 

@@ -128,13 +128,11 @@ def parse_formula(formula: str) -> Formula:
     items = [_column_name(part, formula, rule) for part in _summands(tokens[bar + 1 :])]
     if len(items) > 2:
         raise FormulaError(
-            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); allowed: two, as in {SHAPE!r}, or "
-            f"one in a table of scores: {SHAPE_OF_SCORES!r}"
+            f"{formula!r}: {len(items)} item columns after |; allowed: {SHAPE!r}, or {SHAPE_OF_SCORES!r}"
         )
     if len(items) == 1 and len(outcomes) > 1:
         raise FormulaError(
-            f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)}: "
-            f"{SHAPE_OF_SCORES!r} (dml_rank takes several as criteria)"
+            f"{formula!r}: {len(outcomes)} columns of scores, and one stands here (dml_rank takes several as criteria)"
         )
     if len(items) == 1 and not tilde:
         raise FormulaError(f"{formula!r}: no column of scores stands left of ~: {SHAPE_OF_SCORES!r}")
@@ -142,8 +140,7 @@ def parse_formula(formula: str) -> Formula:
     for name in columns:
         if columns.count(name) > 1:
             raise FormulaError(
-                f"{formula!r}: column {name!r} is named twice; if the two columns of items say who won and who lost, "
-                f"leave the outcome out: '~ 1 | {' + '.join(items)}'"
+                f"{formula!r}: column {name!r} is named twice; winners and losers are '~ 1 | {' + '.join(items)}'"
             )
     first, second = (*items, "")[:2]
     if len(outcomes) > 1:
@@ -181,15 +178,11 @@ def terms_of(features: str) -> tuple[Term, ...]:
         tree = patsy_tree("~ " + _with_brackets(features))
         if _count_terms(tree) > _MOST_TERMS:
             raise FormulaError(
-                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms; write the products that "
-                f"you need with :"
+                f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms; write some with :"
             )
         return tuple(ModelDesc.from_formula(tree).rhs_termlist)
     except RecursionError:
-        raise FormulaError(
-            f"the features are nested too deeply ({len(features):,} characters); put many columns into one column of "
-            f"vectors"
-        ) from None
+        raise FormulaError("the features are nested too deeply; put many columns into one column of vectors") from None
     except (PatsyError, AssertionError) as error:  # patsy asserts that & and similar marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")
         raise FormulaError(f"the features {features!r} cannot be read: {why}") from None

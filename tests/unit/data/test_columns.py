@@ -46,7 +46,7 @@ def test_codes_are_equal_where_values_are():
 
 def test_places_of_names():
     coded = CodedColumn.of(pd.Series([1.0, 2.0, np.nan, 3.0]))
-    assert coded.places({"1": 5, "3": 0}).tolist() == [5, -1, -1, 0]
+    assert coded.places(["3", "1"]).tolist() == [1, -1, -1, 0]
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ def misses_one(mu, delta):
 
 
 FALSE = {
-    "fixed": ((shares, [[1, -1, 0, 0]]), r"said to fix \+1\*model_0 -1\*model_1, which is .* and .*leave it out"),
+    "fixed": ((shares, [[1, -1, 0, 0]]), r"said to fix \+1\*model_0 -1\*model_1, which is .* and .*arrays of"),
     "linear": ((curved, None, True), "said to be linear, .*leave out linear=True"),
     "derivative": ((shares, None, False, misses_one), r"derivative of functional .*output 4.*leave it out"),
     "jump": ((lambda mu: (shares(mu) > 0.5) * 1.0,), "a jump"),
@@ -257,7 +257,7 @@ def test_a_class_has_a_name_and_a_coefficient_for_each_score():
     One.names = lambda self, items: ("chance",)
     examine(One().bind(HALF), 4)
     One.gauge = lambda self, n_items: Gauge.spanned_by(np.ones(n_items), "a reason")
-    with pytest.raises(OptionError, match=r"combinations with 4 coefficients; allowed: 1"):
+    with pytest.raises(OptionError, match=r"fix 4 scores; allowed: coefficients of 1"):
         examine(One().bind(HALF), 4)
     One.value = lambda self, mu: mu[:, 0, 1, 0]
     with pytest.raises(OptionError, match=r"returns shape \(4,\) for 4 contexts"):

@@ -22,8 +22,7 @@ from dmlrank.data.graph import Graph, VoteCounts
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.simultaneous import PairTests, Separation
 from dmlrank.report.phrases import SummaryLevel, without_code
-from dmlrank.report.render_page import Board, Masthead, write_page
-from dmlrank.report.svg import interval_text, number_text
+from dmlrank.report.render_page import Board, Masthead, interval_text, number_text, write_page
 
 from ...support import FORMULA, HOSTILE_NAMES, needs, simulated_votes
 
@@ -340,7 +339,7 @@ def test_the_page_of_1000_models_is_small_and_compares_the_best(arena_result):
     tests = PairTests(first, second, difference, std_error, difference / std_error, p, p, *limits, 4.5)
     above = np.ones((n_models, n_models))
     above[first, second] = np.where(difference > 1.5, 0.01, 1.0)
-    level = SummaryLevel(0.05, 3.8, Separation(above, 4.5, 0.05), ("",) * n_models)
+    level = SummaryLevel(0.05, 3.8, Separation(above, 4.5, 0.05))
     page = write_page(None, Masthead("One thousand models"), [Board("Leaderboard", estimates, level, tests)])
     assert names_in(page) == list(names)
     assert len(page.encode()) < 600_000
