@@ -182,7 +182,7 @@ def test_warnings_are_kept_for_the_reader():
     data = data[~(data.model_a.isin(["a", "b"]) & data.model_b.isin(["a", "b"]))]
     with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):
         result = fit(data)
-    assert "which functional='bt' takes into account" in " ".join(result.summary().as_text().split())
+    assert "functional='bt' takes the opponents into account" in " ".join(result.summary().as_text().split())
     assert len(result.diagnostics.warnings) == 1
 
 
