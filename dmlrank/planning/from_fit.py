@@ -120,7 +120,7 @@ def design_fit(
         )
     if estimates.extrapolation:
         warn(
-            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared: the plan depends on extrapolated "
+            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared: the plan rests on extrapolated "
             f"probabilities, and leaves out the fit's labels"
         )
     if is_arena and goal.above is not None:
