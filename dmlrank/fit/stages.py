@@ -299,8 +299,13 @@ class FirstStages:
     def learn(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> Learnt:
         """Learn propensities and outcome probabilities by fold."""
         n_labels, n_numbers = len(inputs.data.cells), inputs.data.x.size
-        is_large = n_labels > SELECTION_SAMPLE and n_numbers <= _MOST_AT_ONCE and current().n_threads > 1
-        if (current().workers or is_large) and inputs.verdicts is None and self.options.estimates_propensity:
+        # Learners of users stay in the calling thread.
+        is_large = n_labels > SELECTION_SAMPLE and n_numbers <= _MOST_AT_ONCE and isinstance(self.options.learner, str)
+        if (
+            (current().workers or (is_large and current().n_threads > 1))
+            and inputs.verdicts is None
+            and self.options.estimates_propensity
+        ):
             # Both are learnt at the same time, because neither needs the other, and folds are seldom as many as cores.
             (propensity, _), mu = at_the_same_time(
                 lambda: self._propensities(inputs, folds, seed), lambda: self._mu(inputs, folds, seed)
