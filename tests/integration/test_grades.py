@@ -82,7 +82,7 @@ def test_extreme_worths_are_wins_and_words_may_be_mixed_in():
 def test_worths_without_a_mirror_are_refused_where_orders_are_joined():
     frame = battles(1200)
     skewed = WORTHS | {"A>B": 0.6}
-    words = r"gives 'A>B' the worth 0.6 .* no label the worth 0.4.*pass position_bias=True"
+    words = r"gives 'A>B' the worth 0.6, and no label the worth 0.4.*pass position_bias=True"
     with pytest.raises(OptionError, match=words):
         fit(frame, categories=skewed)
     with pytest.raises(OptionError, match=words):
