@@ -89,7 +89,7 @@ def odd_words(rng: Generator, watch: Watch, folder: str) -> None:
     flags = (
         "--functional", "--context", "--propensity", "--estimator", "--judge", "--adjust", "--position-bias",
         "--weights", "--groups", "--categories", "--missing", "--alpha", "--rng", "--progress", "--by", "--models",
-        "--top", "--slim", "--budget", "--std-error", "--candidate", "--names", "--independent", "--title", "--scores",
+        "--top", "--slim", "--budget", "--std-error", "--candidate", "--independent", "--title", "--scores",
         "--out", "--average", "--set", "--set", "--nonsense", "-h", "--", "-",
     )  # fmt: skip
     values = (

@@ -173,13 +173,10 @@ def real_array(
     value: object, name: str, allowed: str, error: type[DmlrankError] = OptionTypeError
 ) -> NDArray[np.float64]:
     """Return ``value`` as an array of floats; raise where it is none (NumPy would merely drop imaginary parts)."""
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind != "c":
-            return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise error(f"{name} is a {type(value).__name__} that holds no real numbers; allowed: {allowed}")
+    numbers = array_of_numbers(value)
+    if numbers is None:
+        raise error(f"{name} is a {type(value).__name__} that holds no real numbers; allowed: {allowed}")
+    return numbers
 
 
 def require_shape(
@@ -190,14 +187,14 @@ def require_shape(
         raise error(f"{name} has shape {array.shape}; allowed: {axes} = {shape}")
 
 
-def array_of_numbers(value: object, ndim: int) -> NDArray[np.float64] | None:
+def array_of_numbers(value: object, ndim: int | None = None) -> NDArray[np.float64] | None:
     """Return ``value`` as an array of real numbers with ``ndim`` dimensions; None where this is not possible."""
     try:
         array = np.asarray(value)
         numbers = np.asarray(array, dtype=np.float64) if array.dtype.kind in "biufO" else None
     except (TypeError, ValueError, OverflowError):
         return None
-    return numbers if numbers is not None and numbers.ndim == ndim else None
+    return numbers if numbers is not None and ndim in (None, numbers.ndim) else None
 
 
 def as_judge(judge: Any) -> Any:

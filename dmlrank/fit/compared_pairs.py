@@ -257,7 +257,7 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
         n_items = len(shared.edges)
         warn(
             f"{bound.name} is computed on an incomplete graph ({shared.n_edges:,} of {n_items * (n_items - 1) // 2:,} "
-            f"pairs): scores depend on how strong a model's opponents are, which functional='bt' takes into account",
+            f"pairs): scores depend on how strong opponents are; functional='bt' takes the opponents into account",
         )
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)

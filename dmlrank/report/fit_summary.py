@@ -16,17 +16,10 @@ from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds, ranks_of
 from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text, p_value_text
+from . import phrases
 from .fact_words import Subject, better_words, meaning, score_head, score_words
 from .facts import short_note, summary_notes
-from .phrases import (
-    SummaryLevel,
-    as_sentence,
-    counted,
-    fewest_opponents,
-    functional_unit,
-    tie_weight,
-    win_head,
-)
+from .phrases import SummaryLevel
 
 # --- which models are shown -------------------------------------------------------------------------------------------
 
@@ -137,7 +130,7 @@ def leaderboard_columns(
     """Return the columns that a result has, by name; those of tests need adjusted p-values."""
     digits, has_tests = score_digits(results), results.has_intervals
     row_head = "Model" if results.of_models else "Output"
-    lead = as_sentence(score_words(results).partition("; ")[2])
+    lead = phrases.as_sentence(score_words(results).partition("; ")[2])
     explanation = " ".join(filter(None, (meaning(Subject(results, level)), lead, better_words(results))))
     columns = {
         "name": Column("model", row_head, [(name,) for name in results.names], ascending=True),
@@ -196,11 +189,11 @@ def leaderboard_columns(
             ascending=True,
             hyphen="\u2013",
         )
-    if head := win_head(results):
+    if head := phrases.win_head(results):
         said = "Estimated probability of a win, averaged over opponents that all count the same"
         title = "Win probability" if results.graph.complete else "Win probability, own opponents"
         columns["share"] = share = _numbers(head, title, results.shares, 2, said)
-        if fewest := fewest_opponents(results):
+        if fewest := phrases.fewest_opponents(results):
             no = results.graph.degrees < fewest
             shown = [("-",) if none else cell for cell, none in zip(share.cells, no, strict=True)]
             said += f"; none with fewer than {fewest} opponents"
@@ -282,12 +275,12 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
     dates += [("Date of fit:", description.date, False)] * bool(description.date)
     left: list[tuple[str, str, bool]] = [
         ("Dep. Variable:", description.outcome, True),
-        ("Functional:", functional_unit(results), True),
+        ("Functional:", phrases.functional_unit(results), True),
         ("Estimator:", estimator, True),
         ("Learner:", description.learner, not results.are_means),
         ("Inference for:", target, is_special),
         ("Edge weights:", description.edge_weights, description.edge_weights not in ("equal", "votes")),
-        ("Tie weight:", tie_weight(description.tie_weights), False),
+        ("Tie weight:", phrases.tie_weight(description.tie_weights), False),
         ("Models:", f"{n_models:,}", False),
     ]
     right = [
@@ -296,7 +289,7 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
         ("Pairs compared:", f"{n_edges:,} of {n_models * (n_models - 1) // 2:,}", not results.are_means),
         ("Covariance:", covariance_words(results), True),
         ("Clusters:", units or "none", bool(description.clusters)),
-        ("Smallest pair:", counted(description.smallest_pair, "prompt" if results.are_means else noun), False),
+        ("Smallest pair:", phrases.counted(description.smallest_pair, "prompt" if results.are_means else noun), False),
         ("Propensity (min):", f"{description.propensity}{propensity}", False),
         ("Seed:", str(description.seed), False),
         *dates,
@@ -322,7 +315,7 @@ def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) ->
     note = " ".join(filter(None, (shown.note(joint), *short_note(results, level))))
     rank = "rank_set" if level.separation else "rank"
     wanted = (rank, "name", "score", "interval", "votes") if results.of_models else ("name", "score", "interval")
-    score = functional_unit(results) if results.are_means else "score" if results.of_models else "value"
+    score = phrases.functional_unit(results) if results.are_means else "score" if results.of_models else "value"
     found["score"] = replace(found["score"], head=score)
     heads, rows = _cells([found[name] for name in wanted if name in found], shown)
     head = "rank set" if level.separation else "order" if results.of_models else "output"

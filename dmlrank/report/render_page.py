@@ -26,19 +26,11 @@ from ..inference.ranks import rank_bounds
 from ..inference.score_limits import FEW_UNITS
 from ..inference.simultaneous import PairTests
 from ..tables.summary_table import Summary, fixed_text, inert, printable, undirected
+from . import phrases
 from .fact_words import Subject, better_words, measure, score_head, score_words
 from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
 from .first_place import headline
 from .fit_summary import fit_facts, leaderboard_columns, score_digits
-from .phrases import (
-    NEWS,
-    SummaryLevel,
-    as_sentence,
-    counted,
-    doubt_note,
-    models_to_mark,
-    without_code,
-)
 
 _TICKS = 4
 # Share of the range of the numbers that is added on either side of the axis.
@@ -185,6 +177,25 @@ _PAPER = (
     "Preference Data. arXiv:2601.21816."
 )
 _ADDRESS = "https://arxiv.org/abs/2601.21816"
+# Words that not all readers know, with what they mean; the first one in a section explains itself.
+_GLOSSARY = {
+    r"[Ll]og-odds": "ln(p / (1 - p)) of a probability p of winning: 0 is 50 wins in 100, 0.4 is 60, 1.1 is 75.",
+    r"[Pp]ropensit(?:y|ies)": "The probability that a pair of models was compared on a prompt.",
+    r"max-t": "Limits for the largest of all test statistics, so that all statements hold at once.",
+    r"step-down": "Tests in several steps, each of which leaves out what is shown; all statements hold at once.",
+    r"cross-fitting": "Predictions for a prompt come from a model that has not seen this prompt.",
+    r"debiased": "Errors of the learnt model are corrected by what was observed, so that intervals hold.",
+    r"Bradley-Terry": "A model in which each pair's odds of winning are those of the two scores.",
+    r"[Ss]tandard errors?": "The typical distance of an estimate from the true value.",
+    r"projection": "The scores whose differences come closest to the log-odds of wins of all pairs.",
+    r"P [<=]": "How probable so large a difference would be if there were none.",
+    r"told apart": "Tests show which one of the two is better.",
+    r"critical value": "How many standard errors an interval reaches to each side.",
+    r"bootstrap": "Limits from drawing again from the data.",
+    r"[Ff]unctional": "The rule that turns preferences or scores of single prompts into one score of a model.",
+    r"[Ee]stimator": "The method that computes scores from the data.",
+}
+_WORD = re.compile("|".join(f"({pattern})" for pattern in _GLOSSARY))
 _HYPHEN = re.compile(r"(?<![\w.])-(?=[\d.])")
 
 
@@ -241,7 +252,7 @@ class Board:
 
     name: str
     results: Estimates
-    level: SummaryLevel
+    level: phrases.SummaryLevel
     tests: PairTests | None
     is_explained: bool = True
     sections: tuple[tuple[str, str, Summary, str], ...] = ()
@@ -267,7 +278,7 @@ class Board:
     @property
     def size(self) -> str:
         """How many prompts there are, in a few words for the head of a column."""
-        return counted(self.results.description.n_contexts - self.results.description.n_unlabelled, "prompt")
+        return phrases.counted(self.results.description.n_contexts - self.results.description.n_unlabelled, "prompt")
 
     @property
     def is_small(self) -> bool:
@@ -323,6 +334,7 @@ def write_page(
     policy += "base-uri 'none'; form-action 'none'"
     data: dict[str, object] = {"title": title, "boards": [board_data(board) for board in boards]}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["explained"] = _explained
     text = environment.from_string(_asset("page.html")).render(
         title=title,
         name=masthead.title,
@@ -378,7 +390,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     """Return what the template shows of a leaderboard."""
     results, level, order = board.results, board.level, board.order
     subject = Subject(results, level, board.tests, on_page=True)
-    marked = models_to_mark(results) if results.of_models else []
+    marked = phrases.models_to_mark(results) if results.of_models else []
     found = leaderboard_columns(results, level)
     found |= {"rank": found["rank_set"]} if "rank_set" in found else {}
     found["name"] = replace(found["name"], explanation=_OF_NAME * (level.separation is not None))
@@ -402,7 +414,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     few = f" Only {board.size}." if board.is_small and results.has_intervals else ""
     sections = explanations(subject) if board.is_explained else ()
     # The formula of the score in one sentence, and what a lead of log-odds means.
-    facts = [*long_facts(subject, SCORES)[:2], as_sentence(score_words(results).partition("; ")[2])]
+    facts = [*long_facts(subject, SCORES)[:2], phrases.as_sentence(score_words(results).partition("; ")[2])]
     facts += [text for text in short_facts(subject, SCORES, PART) if not text.startswith("Scores:")]
     below = filter(None, [*says, f"{_size(results)}.", *facts])
     return {
@@ -411,13 +423,13 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
         "measure": measure(results),
         "facts": fit_facts(results),
         "about": undirected(board.about),
-        "reason": without_code(as_sentence(results.why_no_intervals)),
+        "reason": phrases.without_code(phrases.as_sentence(results.why_no_intervals)),
         "of_models": results.of_models,
         "sorted": ("descending" if results.sign > 0 else "ascending") * results.of_models,
-        "doubted": " ".join(doubt_note(results)),
-        "warnings": [_said(without_code(text)) for text in fit_warnings(results)],
-        "headline": _said(without_code(said + few)),
-        "more": [_said(without_code(text)) for text in dict.fromkeys(below) if text != said],
+        "doubted": " ".join(phrases.doubt_note(results)),
+        "warnings": [_said(phrases.without_code(text)) for text in fit_warnings(results)],
+        "headline": _said(phrases.without_code(said + few)),
+        "more": [_said(phrases.without_code(text)) for text in dict.fromkeys(below) if text != said],
         "heads": heads,
         "rows": [
             (masthead.colour(name), name in marked, chip, masthead.links.get(name), masthead.group.get(name), row)
@@ -428,7 +440,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
         "n_paired": len(board.paired),
         "further": [(title, picture, _overview(table), _said(text)) for title, picture, table, text in board.sections],
         "confidence": level.confidence,
-        "sections": [(title, [_said(without_code(text)) for text in paragraphs]) for title, paragraphs in sections],
+        "sections": [(title, [_said(phrases.without_code(text)) for text in texts]) for title, texts in sections],
     }
 
 
@@ -479,6 +491,21 @@ def _grid(boards: Sequence[Board], masthead: Masthead) -> Mapping[str, object]:
     return {"rows": rows, "heads": heads, "confidence": boards[0].level.confidence}
 
 
+def _explained(texts: Sequence[str]) -> list[str]:
+    """Return the texts of a section as HTML, in which the first one of each word of the glossary explains itself."""
+    seen = set[str]()
+
+    def explain(match: re.Match[str]) -> str:
+        place = next(number for number, part in enumerate(match.groups()) if part)
+        pattern = list(_GLOSSARY)[place]
+        if pattern in seen:
+            return match[0]
+        seen.add(pattern)
+        return f'<dfn tabindex="0">{match[0]}<span> ({_GLOSSARY[pattern][:-1]})</span></dfn>'
+
+    return [_WORD.sub(explain, html.escape(text, quote=False)) for text in texts]
+
+
 def _said(text: str) -> str:
     """Return a text as a page shows it: without marks of direction, and with minus signs before numbers."""
     return undirected(_HYPHEN.sub("\u2212", text))
@@ -490,8 +517,9 @@ def _size(results: Estimates) -> str:
     n_used = d.n_votes if votes is None or results.are_means else votes.n_used
     on = f" on {d.n_contexts - d.n_unlabelled:,} {'prompts' if d.context else 'rows'}"
     if d.rows_lost and not results.part and n_used < d.n_rows:
-        return f"{counted(n_used, results.counts)}{on * bool(d.context)} used, of {d.n_rows:,} rows (see Data below)"
-    return f"{counted(d.n_votes, results.counts)}{on}"
+        used = phrases.counted(n_used, results.counts) + on * bool(d.context)
+        return f"{used} used, of {d.n_rows:,} rows (see Data below)"
+    return f"{phrases.counted(d.n_votes, results.counts)}{on}"
 
 
 def _overview(summary: Summary) -> Mapping[str, object]:
@@ -515,12 +543,12 @@ def _overview(summary: Summary) -> Mapping[str, object]:
         "texts": [bool(cells) and not any(map(_sort_key, cells)) for cells in columns[: len(summary.columns)]],
         # One line, and what is folded below it.
         "news": [
-            _said(without_code(part.strip()))
+            _said(phrases.without_code(part.strip()))
             for note in summary.notes
-            if note.startswith(NEWS)
+            if note.startswith(phrases.NEWS)
             for part in re.split(r"\n" if "\n" in note else r"(?<=\.) (?=[A-Z])", note, maxsplit=1)
         ],
-        "notes": [_said(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
+        "notes": [_said(phrases.without_code(note)) for note in summary.notes if not note.startswith(phrases.NEWS)],
         "facts": summary.facts(),
     }
 

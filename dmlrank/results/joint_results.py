@@ -240,7 +240,11 @@ def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) 
             f"values of these clusters."
         )
         return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, apart)), samples
-    samples = _INDEPENDENT.format(", as the caller of compare says")
+    known, identified = ", as the caller of compare says", [fit for fit in steps if fit.options.context]
+    pairs = combinations([pd.Index(list(fit.data.context_ids), tupleize_cols=False) for fit in identified], 2)
+    if n_shared := max((len(a.intersection(b)) for a, b in pairs), default=0):
+        known += f", although {counted(n_shared, 'identifier')} of prompts {'is' if n_shared == 1 else 'are'} in two"
+    samples = _INDEPENDENT.format(known)
     columns = sorted({name for e in estimates for name in e.description.clusters})
     if len(steps) < len(results) and columns:
         samples += (

@@ -160,7 +160,7 @@ class PairwiseResults(ModelTable):
         frame = self.result_frame
         frame = frame[frame["first"].isin(order) & frame["second"].isin(order)]
         if not len(frame):
-            raise OptionError(f"there is no difference between {listed(order)} here; name more with models= or top=")
+            raise OptionError(f"no difference is among {listed(order)}; name further models with models= or top=")
         places = frame[["first", "second"]].map(order.__getitem__).to_numpy()
         return frame.iloc[np.lexsort((places.max(axis=1), places.min(axis=1)))]
 

@@ -275,13 +275,17 @@ def test_the_first_screen_of_a_phone_has_five_rows_and_few_words_above_them(open
 
 
 @pytest.mark.parametrize("touch", [False, True])
-def test_heads_explain_themselves_to_pointer_and_finger(open_page, arena_result, touch):
+def test_heads_and_words_explain_themselves_to_pointer_and_finger(open_page, arena_result, touch):
     page = open_page(arena_result, has_touch=touch)
     tip = page.locator("th.rank .tip")
     assert not tip.is_visible()
     button = page.locator("th.rank button")
     button.tap() if touch else button.hover()
     assert tip.is_visible()
+    page.locator("summary", has_text="Method").click()
+    word = page.locator(".section[open] dfn").first
+    word.tap() if touch else word.hover()
+    assert word.locator("span").is_visible()
 
 
 def test_printing_unfolds_everything(open_page, arena_result):

@@ -319,19 +319,14 @@ def caller_environment(env: int | Mapping[str, Any] | Environment | None, depth:
     """Return the namespace in which functions and arrays of a formula are looked up."""
     if isinstance(env, Mapping):
         namespace = Environment([dict(env)])
-    elif isinstance(env, EvalEnvironment):
-        namespace = env
-    elif env is None or isinstance(env, int):
-        if (env or 0) < 0:
-            raise OptionError(f"env={shown(env)} is negative; allowed: a number of callers above, from 0")
-        try:
-            namespace = Environment.capture(env or 0, reference=depth + 1)
-        except ValueError:
-            raise OptionError(f"env={shown(env)}: there are not that many callers above") from None
     else:
-        raise OptionTypeError(
-            f"env is a {type(env).__name__}; allowed: a mapping, the number of callers above, a patsy EvalEnvironment"
-        )
+        try:
+            namespace = Environment.capture(0 if env is None else env, reference=depth + 1)
+            if isinstance(env, int) and env < 0:
+                raise ValueError
+        except (TypeError, ValueError) as error:
+            kind = OptionTypeError if isinstance(error, TypeError) else OptionError
+            raise kind(f"env={shown(env)}; allowed: a mapping, a number of callers above, an EvalEnvironment") from None
     return namespace.with_outer_namespace({"np": np, "text": text})
 
 

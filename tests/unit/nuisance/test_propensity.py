@@ -11,9 +11,10 @@ import pytest
 
 import dmlrank as dr
 from dmlrank._utils.tasks_and_threads import computing_with
-from dmlrank.nuisance import boosting
+from dmlrank.nuisance import boosting, pair_choice  # noqa: F401 (loaded before what they import is replaced)
 from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster
+from dmlrank.nuisance.outcome_model import main_effects  # noqa: F401
 from dmlrank.nuisance.propensity import (
     boosters_by_fold,
     estimate_propensity,
