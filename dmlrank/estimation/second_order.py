@@ -206,17 +206,8 @@ def second_order(
         information = [one.information(n_items, one.variance) for one in labels]
         for one, of_part in zip(labels, information, strict=True):
             of_part /= one.weight.sum()
-        known = (
-            functional,
-            data.ordered,
-            labels,
-            information,
-            fold_of_entry,
-            units,
-            shares if bt else tables,
-            directions,
-        )
-        task = _Task(*known, functions[evaluated], of_evaluated)
+        of_votes, at_contexts = (labels, information, fold_of_entry, units), (functions[evaluated], of_evaluated)
+        task = _Task(functional, data.ordered, *of_votes, shares if bt else tables, directions, *at_contexts)
         trim_memory(n)
         change, found, folds = np.zeros(target.n_scores), [], np.unique(fold_of_entry).tolist()
         for fold, of_fold in zip(folds, in_workers(_Task.in_fold, task, folds, name="second order"), strict=True):
@@ -291,11 +282,10 @@ class _Task:
             u, *gradients = errors[0].curvature(labels[0], units, table, *at, self.directions)
         else:
             u, gradients = _curvature(self.functional, table, labels, errors, units, *at, ordered=self.ordered)
-        solved = [error.solve(gradient) for error, gradient in zip(errors, gradients, strict=True)]
-        left = [
-            one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
-            for one, error in zip(labels, errors, strict=True)
-        ]
+        solved, left = list[FloatArray](), list[FloatArray]()
+        for one, error, gradient in zip(labels, errors, gradients, strict=True):
+            solved.append(error.solve(gradient))
+            left.append(one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2)
         return share_of_pairs, u, solved, left
 
 
