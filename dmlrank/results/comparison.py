@@ -42,7 +42,8 @@ from .joint_estimates import JointBoards, JointEstimates, reversals_in
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
 from .rank_results import RankResults, result_of
 from .ranking import make_board
-from .requirements import Needs, alpha_or_default, in_unit
+from .requirements import Needs
+from .units_and_views import alpha_or_default, in_unit
 
 # Properties that automatic names are made from, in this order.
 _TRAITS: tuple[Callable[[Estimates], str], ...] = (

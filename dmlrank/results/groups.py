@@ -33,7 +33,8 @@ from ..tables.summary_table import Summary, decimals, fewest_decimals, p_value_c
 from .context_variables import ContextDesign
 from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in
 from .ranking import make_board
-from .requirements import ModelTable, alpha_or_default, drawn, in_unit, simultaneous_of
+from .requirements import ModelTable
+from .units_and_views import alpha_or_default, drawn, in_unit, simultaneous_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,7 +29,8 @@ from ..inference.wald import WaldTestResults, z_statistics
 from ..report.phrases import counted, enumerated, grades_sentences
 from ..tables.summary_table import Summary, decimals, fixed_text, p_value_clause, p_value_text
 from .joint_estimates import JointEstimates, JointResults
-from .requirements import Needs, TitledTable, alpha_of, joined_names, members, require_intervals, require_steps
+from .requirements import Needs, TitledTable, joined_names, members, require_intervals, require_steps
+from .units_and_views import alpha_of
 
 _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position", "family"
 # Effects that are no preferences.

@@ -27,7 +27,8 @@ from ..report.phrases import counted, functional_unit, interval_method, models_t
 from ..report.render_page import ends_of_axis
 from .heterogeneity import influence_values
 from .ranking import PairwiseResults, RankSets
-from .requirements import alpha_of, critical_value_of, require_steps
+from .requirements import require_steps
+from .units_and_views import alpha_of, critical_value_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -70,19 +70,15 @@ from .ranking import (
     pairs_to_compare,
     places_to_compare,
 )
-from .requirements import (
-    Needs,
+from .requirements import Needs, have_same_scores, members, named_estimates, require_steps
+from .units_and_views import (
     adjusted_p_values,
     alpha_of,
     alpha_or_default,
     critical_value_of,
     drawn,
-    have_same_scores,
     in_unit,
     make_scale,
-    members,
-    named_estimates,
-    require_steps,
     rescaled,
     sequential_view,
     simultaneous_of,

@@ -18,7 +18,8 @@ from ..inference.wald import Alternative
 from ..report.fit_summary import ShownModels, choose_models, chosen_names
 from ..report.phrases import counted, doubt_note, few_prompts_note, functional_unit, sequential_note, unseen_note
 from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text, p_value_text
-from .requirements import ModelTable, adjusted_p_values, alpha_of, drawn, summary_level
+from .requirements import ModelTable
+from .units_and_views import adjusted_p_values, alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

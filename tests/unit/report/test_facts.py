@@ -10,7 +10,7 @@ import dmlrank as dr
 from dmlrank.report import fact_words
 from dmlrank.report.fact_words import Subject
 from dmlrank.report.facts import FACTS, FIRST, short_facts
-from dmlrank.results.requirements import summary_level
+from dmlrank.results.units_and_views import summary_level
 
 
 def subject_of(result, **more):

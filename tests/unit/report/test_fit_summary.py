@@ -14,7 +14,7 @@ from dmlrank.exceptions import OptionError
 from dmlrank.functionals import Custom
 from dmlrank.options import in_objects
 from dmlrank.report.phrases import enumerated, tie_weight
-from dmlrank.results.requirements import adjusted_p_values
+from dmlrank.results.units_and_views import adjusted_p_values
 from dmlrank.tables.summary_table import decimals
 
 
