@@ -1,6 +1,6 @@
 from . import data, datasets, functionals, planning
-from ._utils.executors import show_versions
 from ._utils.tasks_and_threads import computing
+from ._utils.versions import show_versions
 from ._version import __version__
 from .api import check, dml_rank, read_json
 from .data.graph import Graph

@@ -1,8 +1,7 @@
 """Tasks on the user's workers: an executor with the standard library's interface, or a client of Dask.
 
 What they do not give by themselves is here: a value that all tasks share is sent once, tasks whose worker has ended are
-handed over again, and what cannot be carried out is one clear error. Versions of packages, which are shown for bug
-reports, are compared between the workers.
+handed over again, and what cannot be carried out is one clear error.
 """
 
 from __future__ import annotations
@@ -11,24 +10,21 @@ import importlib.util
 import mmap
 import os
 import pickle
-import platform
-import sys
 import tempfile
 import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .._version import __version__
 from ..exceptions import ExecutorError, OptionTypeError, shown
+from .versions import require_versions, versions
 
 # Number of tasks for each worker that are handed over before the first result is taken.
 _TASKS_PER_WORKER = 2
@@ -300,68 +296,3 @@ def results_of_tasks(
             for pending in waiting:
                 with suppress(Exception):
                     pending.cancel()
-
-
-REQUIRED = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "lightgbm", "lazy_loader", "threadpoolctl")
-EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "plot": ("matplotlib",),
-    "text": ("scikit-learn",),
-    "arrow": ("pyarrow",),
-    "dask": ("distributed",),
-    "other frames": ("polars", "duckdb"),
-}
-
-
-def show_versions() -> None:
-    """Print the versions of Python, dmlrank and its dependencies, required and optional.
-
-    Examples
-    --------
-    >>> import dmlrank as dr
-    >>> dr.show_versions()  # doctest: +ELLIPSIS
-    dmlrank      ...
-    python       ...
-    """
-    print(versions_text())
-
-
-def versions_text(extras: Mapping[str, tuple[str, ...]] = EXTRAS) -> str:
-    """Return the text that :func:`show_versions` prints."""
-    lines = [
-        ("dmlrank", __version__),
-        ("python", f"{sys.version.split()[0]} ({platform.python_implementation()})"),
-        ("platform", platform.platform()),
-        *((name, installed_version(name)) for name in REQUIRED),
-    ]
-    for extra, names in extras.items():
-        lines += [(name, f"{installed_version(name)} (extra: {extra})") for name in names]
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}} {text}" for name, text in lines)
-
-
-def installed_version(name: str) -> str:
-    """Return the installed version of a distribution, or ``absent``."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "absent"
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages on which computed numbers depend, by name."""
-    python = ".".join(map(str, sys.version_info[:2]))
-    return {"python": python, "dmlrank": __version__} | {name: installed_version(name) for name in REQUIRED}
-
-
-def require_versions(expected: Mapping[str, str]) -> None:
-    """Raise an :class:`ExecutorError` with both lists where versions of this process differ from those expected."""
-    present = versions()
-    if present != dict(expected):
-        both = "; ".join(
-            f"{where}: {', '.join(f'{name} {version}' for name, version in named.items())}"
-            for where, named in (("the fit has", expected), ("a worker has", present))
-        )
-        raise ExecutorError(
-            f"versions of packages differ between the process of the fit and a worker, and numbers could differ. "
-            f"{both}. Install the same on all"
-        )

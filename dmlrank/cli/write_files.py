@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..results.comparison import Comparison
+    from ..results.pareto import Pareto
     from ..results.rank_results import RankResults
-    from ..results.run_table import Pareto
     from ..tables.summary_table import Summary
 
 FIGURES = (".png", ".svg", ".pdf")

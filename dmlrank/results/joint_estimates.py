@@ -36,8 +36,8 @@ from ..report.fact_words import slope_sentences
 from ..report.fit_summary import INTERVAL_KINDS
 from ..report.render_page import Board, Masthead, write_page
 from ..tables.summary_table import Summarised, Summary, decimals, p_value_text, score_texts
+from .pareto import Pareto
 from .requirements import ModelTable, have_same_scores, joined_names
-from .run_table import Pareto
 from .score_tests import ZTestResults
 from .units_and_views import alpha_or_default
 

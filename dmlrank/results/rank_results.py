@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from .heterogeneity import GroupColumns
     from .joint_estimates import StyleResults
     from .judges import GradeReport, JudgeReport
-    from .run_table import Pareto
+    from .pareto import Pareto
     from .score_tests import Ellipsoid, RestrictionTest, WinProbability, ZTestResults
     from .sensitivity_results import ScoreBounds, SensitivityResults
 
@@ -1120,7 +1120,7 @@ class RankResults(Summarised):
         >>> res.pareto("tokens").table[["model", "status"]].to_numpy().tolist()
         [['b', 'best at its cost'], ['c', 'undecided at its cost'], ['a', 'best at its cost']]
         """
-        from .run_table import score_against_cost
+        from .pareto import score_against_cost
 
         return score_against_cost(self.estimates, self.steps, cost, unit, self._alpha(alpha))
 
@@ -1499,7 +1499,7 @@ class RankResults(Summarised):
         (True, True)
         """
         from ..report.render_page import Masthead, write_page
-        from .run_table import Pareto
+        from .pareto import Pareto
         from .sensitivity_results import SensitivityResults
 
         for name, given, kind in (("sensitivity", sensitivity, SensitivityResults), ("pareto", pareto, Pareto)):

@@ -18,15 +18,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank._utils import executors
-from dmlrank._utils.executors import (
-    DaskWorkers,
-    ExecutorWorkers,
-    InFile,
-    InMemory,
-    require_versions,
-    results_of_tasks,
-    versions,
-)
+from dmlrank._utils.executors import DaskWorkers, ExecutorWorkers, InFile, InMemory, results_of_tasks
 from dmlrank._utils.tasks_and_threads import (
     at_the_same_time,
     collected_warnings,
@@ -36,6 +28,7 @@ from dmlrank._utils.tasks_and_threads import (
     in_workers,
     warn,
 )
+from dmlrank._utils.versions import require_versions, versions
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
 
 
