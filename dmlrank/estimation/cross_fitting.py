@@ -186,10 +186,7 @@ def may_save_half(data: PreferenceData) -> bool:
 
 
 def find_identical_contexts(data: PreferenceData, table: IntArray, table_context: IntArray) -> IdenticalContexts:
-    """Sort contexts into kinds of identical ones.
-
-    Shapes: table (n,), table_context (T,).
-    """
+    """Sort contexts into kinds of identical ones; shapes: table (n,), table_context (T,)."""
     cells = data.cells
     n_cells = np.bincount(cells.context, minlength=len(data.x))
     code, n_codes = _label_codes(data, n_cells)
@@ -490,10 +487,7 @@ def mu_by_fold(mu: MuSource) -> CrossFittedMu | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuppliedMu:
-    """Probabilities that the user supplied for all contexts and pairs.
-
-    mu (n, K, K, C).
-    """
+    """Probabilities that the user supplied for all contexts and pairs. mu (n, K, K, C)."""
 
     mu: FloatArray
 

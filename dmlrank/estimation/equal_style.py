@@ -105,10 +105,7 @@ class EqualStyleTerms:
     def of(
         cls, link: LinkedScore, stages: StyleStages, rows: StyleRows, blocks: InfluenceBlocks, weight: FloatArray
     ) -> EqualStyleTerms:
-        """Compute the residuals of all votes.
-
-        Shapes: weight (n,).
-        """
+        """Compute the residuals of all votes; shapes: weight (n,)."""
         from ..nuisance.style import predict_by_fold
 
         plain, n_style, m = rows.regression_rows(stages.design), rows.style.shape[1], stages.m

@@ -75,10 +75,7 @@ def blocks_by_context(data: PreferenceData) -> InfluenceBlocks:
 def blocks_by_group(
     data: PreferenceData, vote_group: IntArray, judged: IntArray | None = None
 ) -> tuple[InfluenceBlocks, IntArray]:
-    """Make one block for each group of votes on each context.
-
-    Shapes: vote_group (v,), returns (q,).
-    """
+    """Make one block for each group of votes on each context; shapes: vote_group (v,), returns (q,)."""
     entries, vote_entry, count = np.unique(
         np.stack([data.vote_cell, vote_group], axis=1), axis=0, return_inverse=True, return_counts=True
     )

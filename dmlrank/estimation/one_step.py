@@ -173,10 +173,7 @@ class Residuals:
     def of(
         cls, data: PreferenceData, nuisances: NuisanceEstimates, blocks: InfluenceBlocks, cell_mu: FloatArray
     ) -> Residuals:
-        """Compute the residuals of all votes, and of the verdicts if there is a judge.
-
-        Shapes: cell_mu (m, C).
-        """
+        """Compute the residuals of all votes, and of the verdicts if there is a judge; shapes: cell_mu (m, C)."""
 
         def with_clipped(p: FloatArray) -> tuple[FloatArray, ...]:
             return p, clip_and_renormalise(p, nuisances.floor)

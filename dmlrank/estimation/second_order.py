@@ -295,10 +295,7 @@ def _added_by_kind(
     functions: FloatArray,
     found: Sequence[tuple[IntArray, float, list[FloatArray], list[FloatArray]]],
 ) -> AddedByLabel:
-    """Return what labels add to u where each kind of contexts has one sum, with no shift.
-
-    Shapes: functions (T, q).
-    """
+    """Return what labels add to u where each kind of contexts has one sum, with no shift; shapes: functions (T, q)."""
     kinds, (n_tables, d), q = target.kinds, target.by_table.shape, functions.shape[1]
     amount, n_items = np.zeros(len(labels.residual)), target.mu.shape[1]
     of_items, of_column = np.zeros((n_tables, n_items, d)), np.zeros((n_tables, d))

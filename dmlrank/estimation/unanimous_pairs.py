@@ -323,10 +323,7 @@ def _count_same_results(
 
 
 def _means(rows: FloatArray, place: IntArray, size: int, weight: FloatArray | IntArray) -> FloatArray:
-    """Average rows by place, (size, c).
-
-    Shapes: rows (m, c), place (m,), weight (m,).
-    """
+    """Average rows by place, (size, c); shapes: rows (m, c), place (m,), weight (m,)."""
     total = np.bincount(place, weight, size)
     sums = [np.bincount(place, column * weight, size) for column in rows.T]
     return np.stack(sums, axis=1) / total[:, None]

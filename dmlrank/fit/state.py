@@ -224,20 +224,16 @@ class JudgeFigures:
 
     how: The option ``judge_as``: how the verdicts are used.
     n_verdicts, n_unlabelled: Number of judged pairs, and of judged pairs without a human label.
-    compared (J, 2): Number of pairs with a verdict and a human label, and of those that neither of the two called a
-        tie.
-    agreement, kappa (J, 2): Share of pairs with the same winner, and Cohen's kappa: of all these pairs, and of those
-        without ties.
-    position (J, 3): Share of verdicts for the answer shown first, for the second, and of ties.
-    human_position (J, 3): Share of human labels for the answer shown first, for the second, and of ties, on the pairs
-        with a verdict of the judge.
+    compared (J, 2): Number of pairs with a verdict and a human label, and of those that neither called a tie.
+    agreement, kappa (J, 2): Share of pairs with the same winner, Cohen's kappa: of these pairs, of those without ties.
+    position, human_position (J, 3): Share of verdicts, and of human labels on the pairs with a verdict, for the answer
+        shown first, for the second, and of ties.
     both_orders (J, 2): Number of pairs judged in both orders, and of those with the same winner in both.
     log_loss (3,): Out-of-fold log-loss at the labelled pairs that were judged: of mu without the judge, of mu with the
         judge, and of P(label | x, verdict).
     alone, alone_errors (K,): Scores and standard errors of the same fit without the judge, from human labels alone.
     errors (K,): Standard errors of the fit with the judge.
-    worth: Equivalent votes: the number of further human votes that would make the fit without judge as precise as the
-        fit with the judge; infinite where no number would.
+    worth: Further human votes that would make the fit without judge as precise; infinite where no number would.
     """
 
     names: tuple[str, ...]

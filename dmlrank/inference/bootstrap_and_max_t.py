@@ -138,8 +138,6 @@ class MultiplierBootstrap:
         assignments to folds, and from the correction for a shrunken mu. Negative eigenvalues are rounding and are
         dropped.
     kind: Distribution of the multipliers: standard normal; one or minus one; or Webb's six points, for few clusters.
-    seed: Seed of the fit.
-    n_draws: Number of draws.
 
     Notes
     -----

@@ -283,18 +283,14 @@ E = TypeVar("E")
 class LBFGS:
     """A search for the minimum of a function by the limited-memory BFGS method, which can pause and go on.
 
-    There are two reasons not to use SciPy's L-BFGS-B. First, SciPy's search cannot pause. The selection of a ridge
-    penalty pauses after a few steps to see whether the ridge is worth further steps. Second, SciPy's search waits for
-    the threads of BLAS, whereas this search computes nothing but sums of products of vectors. Both were compared on the
-    main effects of the simulated arena (20 fits each of 405 and of 769 coefficients). Both evaluated the function
-    equally often. SciPy 1.17 took 0.99 and 1.06 times as long as this search with one BLAS thread, and 1.8 and 4.2
-    times as long with two BLAS threads.
+    SciPy's L-BFGS-B cannot pause, as the selection of a ridge penalty does to see whether the ridge is worth further
+    steps, and waits for the threads of BLAS: on the main effects of the simulated arena it evaluated the function as
+    often and took 1.0 times as long with one BLAS thread, and 1.8 to 4.2 times as long with two.
 
     objective: Returns the value and the gradient. Coordinates should be scaled so that second derivatives are about
         one.
     start (d,): Where the search begins.
     tolerance: The search ends where a further step promises a smaller decrease than this.
-    best (d,): The best point so far.
 
     References
     ----------

@@ -60,10 +60,7 @@ class _OutputTables(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairTables:
-    """Scores of all outputs as sums of tables.
-
-    outputs: The tables of every output.
-    """
+    """Scores of all outputs as sums of tables. outputs: The tables of every output."""
 
     trees: Trees
     branches: Branches
@@ -73,10 +70,7 @@ class PairTables:
     def of(
         cls, trees: Trees, branches: Branches, leaves: Nodes, value: FloatArray, n_items: int, *, mirrored: bool
     ) -> PairTables:
-        """Prepare the tables.
-
-        Shapes: value (n_leaves,).
-        """
+        """Prepare the tables; shapes: value (n_leaves,)."""
         n_outputs = trees.link.n_outputs
         first, second = np.triu_indices(n_items, 1) if mirrored else np.indices((n_items, n_items)).reshape(2, -1)
         scaled, swapped = value[leaves.node], exchanged_wins(n_outputs) if mirrored else np.arange(n_outputs)
@@ -130,10 +124,7 @@ def tables_pay(
 def _tables_of_branches(
     leaves: Nodes, rows: IntArray, value: FloatArray, branches: Branches, *, pairs: tuple[IntArray, IntArray]
 ) -> FloatArray:
-    """Return the sum of the leaves that hang on each branch, (1 + 2 c, m).
-
-    Shapes: rows (l,), pairs (m,).
-    """
+    """Return the sum of the leaves that hang on each branch, (1 + 2 c, m); shapes: rows (l,), pairs (m,)."""
     order = rows[np.argsort(leaves.branch[rows], kind="stable")]
     n_branches = 1 + 2 * len(branches.split)
     weights = csr_array(
@@ -198,9 +189,6 @@ class PairTrees:
     table of pairs, and the weights of the rectangles depend on the context alone. The scores of a context are therefore
     sums over distinct rectangles instead of sums over trees for every pair.
 
-    booster: The booster.
-    n_items: K.
-    trees: The trees before they are separated.
     branches: The branches to which splits on context features lead.
     sums: For each output of the booster (a category, or the positive class), the scores of all pairs as a function of
         the branches that a context takes; empty where tables are summed instead.

@@ -302,10 +302,7 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Nodes]:
 
 
 def _branches(trees: Trees, split: IntArray, parent: IntArray, levels: tuple[tuple[int, int], ...]) -> Branches:
-    """Find the features, comparisons and decisions of the splits on context features.
-
-    Shapes: split, parent (c,).
-    """
+    """Find the features, comparisons and decisions of the splits on context features; shapes: split, parent (c,)."""
     features, column = np.unique(trees.feature[split], return_inverse=True)
     is_categorical = trees.categorical[split]
     numeric, categorical = np.flatnonzero(~is_categorical), np.flatnonzero(is_categorical)
