@@ -184,8 +184,10 @@ class Functional(ABC):
             )
         if self.takes_edge_weights and self.edge_weights is not None:
             numbers = array_of_numbers(self.edge_weights, 2)
-            is_matrix = numbers is not None and numbers.shape == numbers.T.shape and np.isfinite(numbers).all()
-            if numbers is None or not is_matrix or numbers.min() < 0 or not np.allclose(numbers, numbers.T):
+            is_matrix = (
+                numbers is not None and numbers.shape == numbers.T.shape and ((numbers >= 0) & (numbers < np.inf)).all()
+            )
+            if numbers is None or not is_matrix or not np.allclose(numbers, numbers.T):
                 raise OptionError(
                     f"edge_weights={shown(self.edge_weights)}; allowed: a symmetric matrix of numbers of at least 0"
                 )

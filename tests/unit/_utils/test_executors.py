@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank._utils import executors
 from dmlrank._utils.executors import DaskWorkers, ExecutorWorkers, InFile, InMemory, results_of_tasks
 from dmlrank._utils.tasks_and_threads import (
     at_the_same_time,
@@ -28,7 +27,7 @@ from dmlrank._utils.tasks_and_threads import (
     in_workers,
     warn,
 )
-from dmlrank._utils.versions import require_versions, versions
+from dmlrank._utils.versions import EXTRAS, REQUIRED, require_versions, versions, versions_text
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
 
 
@@ -308,7 +307,7 @@ def test_versions_are_those_installed(capsys):
 
 
 def test_what_is_absent_is_said():
-    text = executors.versions_text({"plot": ("no-such-distribution",)})
+    text = versions_text({"plot": ("no-such-distribution",)})
     assert re.search(r"no-such-distribution +absent \(extra: plot\)", text)
 
 
@@ -316,8 +315,8 @@ def test_every_dependency_is_listed():
     parser = configparser.ConfigParser()
     parser.read(Path(__file__).parents[3] / "setup.cfg", encoding="utf-8")
     needed = {re.split(r"[<>=~!]", line)[0] for line in parser["options"]["install_requires"].split()}
-    assert needed == set(executors.REQUIRED)
-    for extra, names in executors.EXTRAS.items():
+    assert needed == set(REQUIRED)
+    for extra, names in EXTRAS.items():
         if extra in parser["options.extras_require"]:
             assert set(names) == {
                 re.split(r"[<>=~!]", line)[0] for line in parser["options.extras_require"][extra].split()
