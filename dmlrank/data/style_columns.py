@@ -224,8 +224,8 @@ def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleD
         wrong = np.flatnonzero(~(np.abs(numbers) <= _LARGEST))
         if len(wrong):
             raise DataError(
-                f"style column {name!r} holds {cells[wrong[0]]!r} ({len(wrong):,} such votes); allowed: finite numbers up "
-                f"to {_LARGEST:g}, in another unit"
+                f"style column {name!r} holds {cells[wrong[0]]!r} ({len(wrong):,} such votes); allowed: finite "
+                f"numbers up to {_LARGEST:g}, in another unit"
             )
         size = float(np.abs(numbers).max())
         if 0 < size < 1 / _LARGEST:
