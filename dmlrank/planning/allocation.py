@@ -243,6 +243,8 @@ def _allocate_one_pair(problem: Problem, rates: Computed, least: FloatArray, bud
     # For any lambda beyond ``high`` every propensity is the smallest one allowed, and the smallest propensities cost no
     # more than the budget.
     high = 2 * float(np.log(largest_rate / least.min()))
+    if excess(high) >= 0:
+        return _one_pair_at(problem, rates, least, float(np.exp(high)))
     low = high - 4.0
     while excess(low) <= 0:
         high, low = low, low - 4.0

@@ -617,6 +617,8 @@ class Plan(Solution, Summarised):
         if before is not None and relative_width(replace(self, sigma=before)) <= 1:
             raise OptionError("labels of the fit already reach this; ask for more, or plan from_scratch=True")
         found, least = cheapest(self, relative_width)
+        if self.problem.spent and found.budget < self.problem.cost.min():
+            raise OptionError("runs of the fit already reach this; ask for more")
         if least > 1:
             n, advice = self.problem.n_contexts, "plan for more prompts: pass them to design() of the fit as newdata="
             if before is None:
@@ -665,14 +667,21 @@ class Plan(Solution, Summarised):
 
     def __getstate__(self) -> list[object]:
         # Functions that predict hold the data and the learners of a fit, which a stored plan leaves out.
-        goal, problem = replace(self.goal, predict=None), self.problem
-        if isinstance(problem.mu, Computed):
-            problem = replace(problem, mu=Computed(problem.mu.shape, partial(_not_stored, len(problem.mu))))
+        goal, problem = replace(self.goal, predict=None), _without_tables(self.problem)
         return [problem, goal, *(getattr(self, field.name) for field in fields(self)[2:])]
 
     def __repr__(self) -> str:
         size = f"{self.problem.n_contexts:,} contexts, {len(self.models)} models"
         return f"<Plan: {self.goal.criterion}-optimal, {size}, cost {self.expected_cost:,.6g}>"
+
+
+def _without_tables(problem: Problem) -> Problem:
+    """Return a problem, and that of its uniform plan, without probabilities that are computed when they are needed."""
+    if problem.even is not None:
+        problem = replace(problem, even=_without_tables(problem.even))
+    if not isinstance(problem.mu, Computed):
+        return problem
+    return replace(problem, mu=Computed(problem.mu.shape, partial(_not_stored, len(problem.mu))))
 
 
 def _not_stored(n_tables: int, rows: Rows) -> FloatArray:

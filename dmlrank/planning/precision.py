@@ -241,7 +241,7 @@ def cheapest(solution: S, relative_width: Callable[[Solution], float]) -> tuple[
             latest = solved(problem, float(np.exp(log_budget)), latest)
             return float(np.log(relative_width(replace(latest, problem=whole))))
 
-        least = (solution.limits.min_propensity or 0.0) * problem.total_cost
+        least = max(problem.smallest_budget(solution.limits), 1e-9 * problem.total_cost * bool(problem.spent))
         smallest_log = float(np.log(least)) if least else -np.inf
         middle, step = min(float(np.log(start)), largest_log), 2 * margin
         low, high = max(middle - margin, smallest_log), min(middle + margin, largest_log)
@@ -282,8 +282,7 @@ def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows)
     return (1 - share) * propensities[rows] + share * uniform
 
 
-# --- weights of pairs by the counts of all labels
-# ----------------------------------------------------------------------
+# --- weights of pairs by the counts of all labels ---------------------------------------------------------------------
 
 # A search for weights by counts ends when a step lowers the objective by less than this share, or after so many steps.
 # A step that does not lower it is made half as long.

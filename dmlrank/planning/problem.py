@@ -67,7 +67,7 @@ _SMALLEST_BUDGET = 1e-9
 # Number of contexts for which labels are drawn at a time.
 _DRAWN_CONTEXTS = 1024
 # Without min_propensity= the smallest propensity is this share of the uniform plan's propensity.
-_SMALLEST_SHARE = 0.1
+SMALLEST_SHARE = 0.1
 # Number of classes of costs within which the order of draws is random.
 _COST_CLASSES = 20
 
@@ -227,7 +227,7 @@ class Problem(ABC):
         """Return the smallest propensity of a plan within limits."""
         smallest, budget = limits.min_propensity, limits.budget
         if smallest is None:
-            return _SMALLEST_SHARE * self.uniform(budget)
+            return SMALLEST_SHARE * self.uniform(budget)
         if smallest > self.max_uniform * (1 + 1e-12):
             raise OptionError(f"with one_pair=True the largest min_propensity is {self.max_uniform:.6g}")
         least = smallest * (self.total_cost + self.spent) - self.spent
@@ -238,6 +238,10 @@ class Problem(ABC):
                 f"{least:.8g}, or take min_propensity={self.uniform(budget):.6g}"
             )
         return smallest
+
+    def smallest_budget(self, limits: Limits) -> float:
+        """Return the smallest budget that keeps every propensity at least the smallest one of the limits."""
+        return (limits.min_propensity or 0.0) * self.total_cost
 
     def uniform(self, cost: float) -> float:
         """Return the uniform plan's propensity at this cost, or the largest possible one."""
@@ -372,10 +376,15 @@ class VoteProblem(Problem):
         if self.n_rows <= 4 * size:
             return self
         index = np.sort(np.random.default_rng(0).choice(self.n_rows, size, replace=False))
-        place = np.full(self.n_rows, -1)
-        place[index] = np.arange(size)
+        return self.only(index)
+
+    def only(self, index: IntArray) -> Self:
+        """Return the problem of some rows with all their contexts."""
+        deviation, place, even = self.deviation, np.full(self.n_rows, -1), self.even
+        place[index] = np.arange(len(index))
         return replace(
             self,
+            even=even.only(index) if isinstance(even, VoteProblem) else None,
             # Searches pass over mu many times, so that the probabilities of a sample are kept in an array. Where the
             # problem holds the standard deviations of labels, searches do not use mu, and none is read here.
             mu=self.mu[index] if deviation is None else some_tables(self.mu, index),

@@ -72,7 +72,7 @@ from .criteria import (
     read_context_weights,
     rows_of_samples,
 )
-from .problem import Drawn, Limits, Problem, drawn_together
+from .problem import SMALLEST_SHARE, Drawn, Limits, Problem, drawn_together
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.05
@@ -144,8 +144,7 @@ class ScoreProblem(Problem):
 
     def least(self, limits: Limits) -> FloatArray:
         lower, budget = self.smallest_propensity(limits), limits.budget
-        so_far = np.stack([self.so_far[:, models].max(axis=1) for models in self.groups], axis=1)
-        least = np.minimum(np.maximum(so_far, lower), 1.0)
+        least = self._at_least(lower)
         needed = self.expected_cost(least)
         if needed > budget * (1 + 1e-9):
             raise OptionError(
@@ -153,6 +152,19 @@ class ScoreProblem(Problem):
                 f"prompts, cost {needed:.6g}; raise the budget, or lower min_propensity="
             )
         return least
+
+    def _at_least(self, lower: float) -> FloatArray:
+        """Return the smallest propensities, (n, G): those so far of a group's models, and no less than ``lower``."""
+        so_far = np.stack([self.so_far[:, models].max(axis=1) for models in self.groups], axis=1)
+        return np.minimum(np.maximum(so_far, lower), 1.0)
+
+    def smallest_budget(self, limits: Limits) -> float:
+        lower, budget = limits.min_propensity, 0.0
+        # Where the user gave no smallest propensity, that of a plan depends on its budget.
+        for _ in range(20):
+            least = SMALLEST_SHARE * self.uniform(budget) if lower is None else lower
+            budget = self.expected_cost(self._at_least(least))
+        return budget * (1 + 1e-8)
 
     def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
         weighed, rates = metric * self.correlation, np.empty(self.shape)
@@ -259,18 +271,19 @@ def score_problem(
     of_single_runs = residual_variances(squares + further, predicted, drawn, is_complete) if further.any() else variance
     correlation, fitted = residual_correlations(residual, is_complete), np.where(is_complete, mean, predicted)
     cost = read_run_costs(limits.costs, n, len(names))
+    context_weight = read_context_weights(steps.units.context_weight, n)
     problem = ScoreProblem(
         functional=steps.setup.functional,
         mu=np.sqrt(variance),
         row=np.arange(n),
         cost=cost @ (group[:, None] == np.arange(group.max() + 1)),
-        context_weight=read_context_weights(steps.units.context_weight, n),
+        context_weight=context_weight,
         fixed_prompts=steps.options.prompts == "fixed",
         models=tuple(names),
         candidate=candidate or "",
         contexts=_rows_of_samples(steps),
         columns=(parse_formula(steps.source.formula).first,),
-        between=_between(np.sqrt(variance), before, correlation, sigma, fitted),
+        between=_between(np.sqrt(variance), before, correlation, sigma, fitted, context_weight),
         group=group,
         correlation=correlation,
         single_run=np.maximum(of_single_runs - variance, 0.0),
@@ -406,11 +419,18 @@ def residual_correlations(residual: FloatArray, is_complete: NDArray[np.bool_]) 
 
 
 def _between(
-    deviation: FloatArray, before: FloatArray, correlation: FloatArray, sigma: FloatArray, fitted: FloatArray
+    deviation: FloatArray,
+    before: FloatArray,
+    correlation: FloatArray,
+    sigma: FloatArray,
+    fitted: FloatArray,
+    context_weight: FloatArray,
 ) -> FloatArray:
     """Return B, (K, K): the fit's covariance less that of its draws; a candidate has the covariance of predictions."""
     so_far, n_known = np.where(before > 0, before, 1.0), len(sigma)
-    total = np.cov(fitted, rowvar=False, ddof=0)
+    of_prompt = np.broadcast_to(context_weight, len(fitted))[:, None]
+    centred = of_prompt * (fitted - (of_prompt * fitted).mean(axis=0))
+    total, deviation = centred.T @ centred / len(fitted), of_prompt * deviation
     drawn = np.zeros_like(total)
     for j in range(n_known):
         weight = deviation[:, [j]] / np.maximum(so_far[:, [j]], so_far[:, :n_known])

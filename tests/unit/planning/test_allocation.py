@@ -91,3 +91,14 @@ def test_a_slow_search_ends_near_the_smallest_criterion(monkeypatch):
     assert 1e-5 < residual < near.kkt_residual <= 0.03
     values = [np.trace(goal.sigma(plan.labelling, of_plan.between)) for plan in (near, exact)]
     assert values[0] == pytest.approx(values[1], rel=2e-4)
+
+
+def test_the_smallest_budget_of_one_pair_per_context_leaves_every_propensity_at_its_floor():
+    ties = dr.datasets.Ties(n_items=6)
+    mu = ties.mu(ties.features(60, rng=0))
+    for seed in range(20):
+        cost = np.random.default_rng(seed).uniform(0.5, 2, size=(6, 6))
+        cost = (cost + cost.T) / 2
+        total = 60 * cost[np.triu_indices(6, 1)].sum()
+        plan = dr.design(mu, costs=cost, one_pair=True, min_propensity=2 / total, budget=2.0, position_bias=False)
+        np.testing.assert_allclose(plan.propensity[:, *np.triu_indices(6, 1)], 2 / total, rtol=1e-6)

@@ -1,5 +1,6 @@
 """Plans and the estimator: what is predicted is what happens, and what is drawn can be estimated from."""
 
+import pickle
 import re
 
 import numpy as np
@@ -228,3 +229,14 @@ def test_several_columns_of_a_context_come_back(rank):
     rows = fit.design(100).sample(0)
     assert rows.columns.tolist() == ["question", "turn", "model_a", "model_b", "propensity"]
     assert rows[["question", "turn"]].drop_duplicates().shape[0] == 200
+
+
+def test_the_uniform_plan_of_an_arena_is_sampled_and_stored_with_the_plan(monkeypatch) -> None:
+    monkeypatch.setattr("dmlrank.planning.problem.SAMPLE_SIZE", 50)
+    monkeypatch.setattr("dmlrank.planning.from_fit.STORED_NUMBERS", 0)
+    battles = dr.datasets.simulate_arena(n=600, rng=0)
+    options = {"functional": "bt", "pairs": "arena", "context": "question_id", "rng": 0}
+    plan = dr.dml_rank("winner ~ length | model_a + model_b", battles, **options).design(500)
+    sample = plan.problem.sample()
+    assert sample.n_rows == sample.even.n_rows == 50
+    assert b"CrossFittedMu" not in pickle.dumps(plan)

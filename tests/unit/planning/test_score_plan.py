@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -322,6 +323,31 @@ def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
     with few, pytest.warns(DmlrankWarning, match="of 'c', 'd' were drawn with very different propensities"):
         both = fit(every, propensity=pd.concat([known, drawn]))
     assert both.t_test("a - b").sd[0] > full.t_test("a - b").sd[0]
+
+
+def test_the_smallest_budget_for_a_standard_error_counts_the_runs_so_far() -> None:
+    plan = fitted()[2].design(60)
+    largest = float(plan.std_errors.max())
+    assert plan.for_std_error(1.1 * largest).std_errors.max() == pytest.approx(1.1 * largest, rel=1e-4)
+    with pytest.raises(OptionError, match="runs of the fit already reach this"):
+        plan.for_std_error(2 * largest)
+    # Models that are compared are run on the same prompts: the one that was run on fewer first has to follow.
+    scores, known = fitted()[0], np.tile([1.0, 0.5, 0.2, 0.2], (N, 1))
+    is_drawn = np.random.default_rng(0).random((N, 1)) < known
+    res = fit(table_of(scores, is_drawn), propensity=pd.DataFrame(known, columns=MODELS))
+    plan = res.design(190, contrasts=["b - c"])
+    assert plan.for_std_error(2 * float(plan.std_errors["b"])).budget == pytest.approx(0.3 * N, rel=1e-4)
+
+
+def test_weights_of_prompts_count_in_what_the_runs_so_far_leave_open() -> None:
+    scores, is_drawn, _ = fitted()
+    known = pd.DataFrame(np.tile([1.0, 0.2, 0.2, 0.2], (N, 1)), columns=MODELS)
+    table = table_of(scores, is_drawn).assign(weight=lambda rows: 1.0 + 8 * (rows["prompt"] % 2))
+    res = fit(table, propensity=known, weights="weight")
+    errors = [res.design(budget).std_errors for budget in (1, 20, 50)]
+    np.testing.assert_allclose(errors[0], res.bse, rtol=0.06)
+    for less, more in pairwise(errors):
+        assert (more[1:] < 0.95 * less[1:]).all()
 
 
 def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
