@@ -55,7 +55,3 @@ def _failed(message: str, status: int = _ERROR) -> int:
     """Print the message of an error as one line; return the exit status."""
     print(f"dmlrank: {' '.join(message.split())}", file=sys.stderr)
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

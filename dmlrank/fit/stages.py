@@ -300,7 +300,9 @@ class FirstStages:
         """Learn propensities and outcome probabilities by fold."""
         n_labels, n_numbers = len(inputs.data.cells), inputs.data.x.size
         # Learners of users stay in the calling thread.
-        is_large = n_labels > SELECTION_SAMPLE and n_numbers <= _MOST_AT_ONCE and isinstance(self.options.learner, str)
+        is_large = (
+            n_labels > SELECTION_SAMPLE and 0 < n_numbers <= _MOST_AT_ONCE and isinstance(self.options.learner, str)
+        )
         if (
             (current().workers or (is_large and current().n_threads > 1))
             and inputs.verdicts is None

@@ -41,9 +41,7 @@ def csv(battles, tmp_path):
 
 @pytest.mark.long
 def test_the_package_runs_as_a_module():
-    ran = subprocess.run(
-        [sys.executable, "-m", "dmlrank.cli.main", "--version"], capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run([sys.executable, "-m", "dmlrank.cli", "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout == f"dmlrank {dr.__version__}\n"
 
 
@@ -389,7 +387,7 @@ def test_memory_that_does_not_suffice_is_one_line(csv, capsys, monkeypatch):
 @pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices are Unix's")
 def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
-    call = [sys.executable, "-W", "ignore", "-m", "dmlrank.cli.main", "check", FORMULA, csv]
+    call = [sys.executable, "-W", "ignore", "-m", "dmlrank.cli", "check", FORMULA, csv]
     read, write = os.pipe()
     os.close(read)
     gone = subprocess.run(call, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
@@ -680,7 +678,7 @@ def test_names_that_the_encoding_lacks(battles, tmp_path):
         "-W",
         "ignore",
         "-m",
-        "dmlrank.cli.main",
+        "dmlrank.cli",
         "gate",
         FORMULA,
         str(path),
