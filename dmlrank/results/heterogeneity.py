@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.tasks_and_threads import collected_warnings, current, in_order, one_thread, warn
+from .._utils.tasks_and_threads import current, in_order, one_thread, warn
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.graph import VoteCounts
@@ -230,14 +230,12 @@ def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[Grou
     groups = list[StyleEstimates]()
     for place, contexts in enumerate(influence.contexts):
         single = influence.only(place)
-        with collected_warnings():
-            # The fit has warned of few clusters already.
-            covariance = clustered_covariance(
-                single.changed(Influence.given_prompts) if fixed else single,
-                style_gauge(steps.setup, len(estimates.style.columns), influence.sizes[place]),
-                steps.units.clusters,
-                steps.units.annotator,
-            )
+        covariance = clustered_covariance(
+            single.changed(Influence.given_prompts) if fixed else single,
+            style_gauge(steps.setup, len(estimates.style.columns), influence.sizes[place]),
+            steps.units.clusters,
+            steps.units.annotator,
+        )
         if len(by_repetition) > 1:
             repeated = [repetition.part(place).estimate for repetition in by_repetition]
             covariance = covariance.with_repetition_variance(np.stack(repeated))

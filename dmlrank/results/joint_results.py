@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
-from .._utils.tasks_and_threads import collected_warnings, one_thread
+from .._utils.tasks_and_threads import one_thread
 from ..data.columns import beside
 from ..data.preferences import Clusters, FloatArray, IntArray
 from ..estimation.influence import Influence
@@ -334,14 +334,12 @@ def _covariance_by_influence(
     # An annotator has the same number in all results.
     all_names, annotator = np.unique(annotators, return_inverse=True)
     gauge = block_diag(*(fit.setup.functional.gauge(fit.data.n_items).basis for fit in steps))
-    with collected_warnings():
-        # The fits have warned of few clusters already.
-        joint = clustered_covariance(
-            side_by_side(influences, shared.places, shared.n_contexts),
-            gauge,
-            shared.clusters,
-            np.where(all_names[annotator] == _NO_ANNOTATOR, -1, annotator) if len(annotators) else None,
-        )
+    joint = clustered_covariance(
+        side_by_side(influences, shared.places, shared.n_contexts),
+        gauge,
+        shared.clusters,
+        np.where(all_names[annotator] == _NO_ANNOTATOR, -1, annotator) if len(annotators) else None,
+    )
     # The covariance between repetitions is joint for results with the same folds, otherwise by result.
     repetitions = []
     for e, fit in zip(estimates, steps, strict=True):

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.linalg import block_diag
 
 from .._utils.argument_checks import check_whole, number_in, place_of
-from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
+from .._utils.tasks_and_threads import one_thread, warn
 from ..data.arrays import FloatArray
 from ..data.derived_pairs import DerivedPairs, Runs
 from ..data.frames import column_names, require_columns, take_columns
@@ -194,14 +194,12 @@ def random_costs(e: Estimates, state: FitState, column: str) -> tuple[FloatArray
     values = values / size
     influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), weight)
     none = np.empty((0, values.shape[1]))
-    with collected_warnings():
-        # The fit has warned of few clusters already.
-        of_costs = covariance_of(state, influence, none)
-        parts = [state.influence.by_context(), influence]
-        parts = parts if units.task is None else [part.within(units.task) for part in parts]
-        gauge = block_diag(state.setup.functional.gauge(state.data.n_items).basis, none)
-        rows = side_by_side([in_unit(parts[0], e.scale), parts[1]])
-        joint = clustered_covariance(rows, gauge, units.clusters, None)
+    of_costs = covariance_of(state, influence, none)
+    parts = [state.influence.by_context(), influence]
+    parts = parts if units.task is None else [part.within(units.task) for part in parts]
+    gauge = block_diag(state.setup.functional.gauge(state.data.n_items).basis, none)
+    rows = side_by_side([in_unit(parts[0], e.scale), parts[1]])
+    joint = clustered_covariance(rows, gauge, units.clusters, None)
     matrix = match_blocks(joint.matrix, [e.covariance, of_costs])
     basis = np.asarray(block_diag(e.covariance.basis, of_costs.basis))
     means, df = e.covariance.means, min(e.covariance.df, joint.df)
