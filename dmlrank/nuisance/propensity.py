@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import lightgbm as lgb
 
     from .all_pairs.predict import PairTrees
-    from .boosting import BinnedRows, BoosterSpec, Settings, Tune
+    from .boosting import BinnedRows, Settings, Tune
     from .pair_choice import PairShares
 
 
@@ -287,17 +287,16 @@ def pair_boosters(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[lgb.Booster | None]:
     """Train a booster per fold for P(the pair is labelled | x, pair)."""
-    from .boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows
 
-    rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, tune)
-    return boosters_by_fold(rows, folds, BoosterSpec(None, True, tune), rngs)
+    return boosters_by_fold(BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, tune), folds, rngs)
 
 
 def _any_label_models(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[AnyLabelModel]:
     """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1."""
-    from .boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows
 
     is_labelled = np.zeros(data.n_contexts, dtype=np.intp)
     is_labelled[data.cells.context] = 1
@@ -305,20 +304,17 @@ def _any_label_models(
         return [AnyLabelModel(1.0)] * len(rngs)
     contexts = np.argsort(data.seed_order)
     rows = TrainingRows(data.x[contexts], is_labelled[contexts], np.ones(len(contexts)), contexts)
-    binned = BinnedRows.of(rows, tune, has_items=False)
-    boosters = boosters_by_fold(binned, folds, BoosterSpec(None, False, tune), rngs)
+    boosters = boosters_by_fold(BinnedRows.of(rows, tune, has_items=False), folds, rngs)
     return [AnyLabelModel(float(is_labelled.mean()), booster) for booster in boosters]
 
 
-def boosters_by_fold(
-    rows: BinnedRows, folds: Folds, spec: BoosterSpec, rngs: list[np.random.Generator]
-) -> list[lgb.Booster | None]:
+def boosters_by_fold(rows: BinnedRows, folds: Folds, rngs: list[np.random.Generator]) -> list[lgb.Booster | None]:
     """Train a booster for each fold on the rows of the contexts outside it, or none where all their labels are equal.
 
     All folds share the bins of the rows. With ``tune="cv"``, and with ``tune="random"`` on many rows, the settings
     are selected once for all folds: on the rows outside the first fold whose training rows have both labels.
     """
-    from .boosting import a_sample_is_enough, select_settings, split_jobs, thread_count, train_booster
+    from .boosting import split_jobs, thread_count, train_booster
 
     fold = folds.fold[rows.unit]
     binned = replace(rows, unit=folds.unit[rows.unit])
@@ -327,8 +323,8 @@ def boosters_by_fold(
     if any(can_train):
         first = can_train.index(True)
         training_rows = binned.only(fold != first)
-        if spec.tune == "cv" or a_sample_is_enough(training_rows, spec.tune):
-            settings = select_settings(training_rows, spec, rngs[first])
+        if rows.tune == "cv" or training_rows.are_many:
+            settings = training_rows.select_settings(rngs[first])
         # It would stay in memory while the folds are trained.
         del training_rows
     workers, jobs_per_fold = split_jobs(len(rows.label) * rows.n_features, len(rngs))
@@ -340,7 +336,7 @@ def boosters_by_fold(
     def train_fold(held_out: int) -> lgb.Booster | None:
         if not can_train[held_out]:
             return None
-        return train_booster(binned.only(fold != held_out), spec, rngs[held_out], settings)
+        return train_booster(binned.only(fold != held_out), rngs[held_out], settings)
 
     boosters: list[lgb.Booster | None] = []
     for booster in in_order(train_fold, range(len(rngs)), workers, n_jobs_of_each=jobs_per_fold):
@@ -403,7 +399,7 @@ def estimate_vote_rates(
     data: PreferenceData, battles: ShownBattles, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> CrossFittedVoteRates | TabulatedPairPropensity:
     """Estimate the probability that a shown battle gets a vote: by fold, or by pair where there are no features."""
-    from .boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows
 
     if data.x.shape[1] == 0:
         pair, shape = battles.first * data.n_items + battles.second, (data.n_items, data.n_items)
@@ -421,8 +417,7 @@ def estimate_vote_rates(
     context, first, second = battles.context[order], battles.first[order], battles.second[order]
     rows = PairRows(context, first, second, battles.voted[order].astype(np.intp), battles.share[order])
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    spec = BoosterSpec(None, True, tune)
-    boosters = boosters_by_fold(BinnedRows.of_pairs(rows, data.x, tune), folds, spec, rngs)
+    boosters = boosters_by_fold(BinnedRows.of_pairs(rows, data.x, tune), folds, rngs)
     models = tuple(BoostedPropensity(booster, None, ordered=True) for booster in boosters)
     no_floor = np.zeros((data.n_items, data.n_items))
     return CrossFittedVoteRates(models, folds.fold, data.x, no_floor, np.ones_like(no_floor), data.ordered)

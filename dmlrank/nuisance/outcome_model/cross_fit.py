@@ -287,7 +287,7 @@ def fit_mu(
     Neither is needed without features, where votes are counted, or where all labels have one and the same category.
     """
     from ..all_pairs.predict import PairTrees
-    from ..boosting import BoosterSpec, train_booster
+    from ..boosting import BinnedRows, train_booster
     from .user_learners import fit_learner
 
     if counts is None:
@@ -302,7 +302,7 @@ def fit_mu(
         if not isinstance(learner, str):
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
-            booster = train_booster(rows, BoosterSpec(data.n_categories, True, tune), rng)
+            booster = train_booster(BinnedRows.of(rows, tune, data.n_categories), rng)
             model = BoosterMu(PairTrees.of(booster, data.n_items))
     return model if data.ordered else MirroredMu(model, data.flip)
 
