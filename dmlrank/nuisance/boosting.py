@@ -623,6 +623,14 @@ def split_jobs(size: int, n_boosters: int) -> tuple[int, int | None]:
     return workers, cores // workers
 
 
+def predict_pairs(
+    booster: lgb.Booster, x: FloatArray, first: IntArray, second: IntArray, *, raw_score: bool = False
+) -> FloatArray:
+    """Return what a booster over rows [x, first, second] predicts for one pair in each context, (r,) or (r, C)."""
+    rows = stack_rows(x, np.arange(len(x)), first, second)
+    return np.asarray(booster.predict(rows, raw_score=raw_score, num_threads=current().n_jobs or 0))
+
+
 def train_booster(rows: BinnedRows, rng: np.random.Generator, settings: Settings | None = None) -> lgb.Booster:
     """Train a booster, and select its hyperparameters on the training rows alone."""
     import lightgbm as lgb

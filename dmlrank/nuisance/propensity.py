@@ -15,7 +15,7 @@ import numpy as np
 from .._utils.tasks_and_threads import current, in_order, report
 from ..data.arrays import BoolArray
 from ..data.preferences import FloatArray, IntArray, PreferenceData, ShownBattles
-from .training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
+from .training_rows import Folds, PairRows, TrainingRows, ordered_cells
 
 if TYPE_CHECKING:
     import lightgbm as lgb
@@ -115,14 +115,14 @@ class BoostedPropensity:
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return the estimates for one pair of each context, (b,)."""
         from .all_pairs.predict import PairTrees
+        from .boosting import predict_pairs
         from .pair_choice import pair_entries
 
         if self.booster is None or self.any_label is not None:
             return pair_entries(lambda chunk: self.table(chunk, n_items), x, first, second, n_items)
         orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
-        stacks = (stack_rows(x, np.arange(len(x)), j, k) for j, k in orders)
         booster = self.booster.booster if isinstance(self.booster, PairTrees) else self.booster
-        return np.sum([booster.predict(rows, num_threads=current().n_jobs or 0) for rows in stacks], axis=0)
+        return np.sum([predict_pairs(booster, x, j, k) for j, k in orders], axis=0)
 
 
 # The model of one fold: the propensities of all pairs, ``table(x, n_items)``, (b, K, K), and of single pairs, ``at``.

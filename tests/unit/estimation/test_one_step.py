@@ -67,7 +67,7 @@ def draw(make_data, draw_mu, ordered=True, several=False, soft=False, weighted=F
         data = replace(data, cells=cells, vote_cell=vote_cell, vote_y=y)
     data = data if ordered else data.unordered()
     tables = draw_mu(rng, N_FOLDS, K, C, floor=0.2)
-    models = tuple(ConstantMu(table) for table in tables)
+    models = tuple(ConstantMu(table, np.ones(table.shape[:2])) for table in tables)
     models = models if ordered else tuple(MirroredMu(model, data.flip) for model in models)
     folds = Folds(rng.integers(N_FOLDS, size=n), np.arange(n), N_FOLDS)
     rates = rng.uniform(0.2, 0.9, size=(K, K))
@@ -184,7 +184,7 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_this_is_cheaper(
     data = make_data(np.arange(n), first, second, rng.integers(C, size=n), n_items=K, n_categories=C, n_contexts=n)
     folds = Folds(np.arange(n) % N_FOLDS, np.arange(n), N_FOLDS)
     tables = draw_mu(rng, N_FOLDS, K, C, floor=0.2)
-    mu = CrossFittedMu(tuple(ConstantMu(table) for table in tables), folds, data.x)
+    mu = CrossFittedMu(tuple(ConstantMu(table, np.ones(table.shape[:2])) for table in tables), folds, data.x)
     estimands, blocks = {"target": Borda(CategoryWeights.half(C))}, blocks_by_context(data)
     nuisances = NuisanceEstimates(mu, np.full(n, 0.3))
     made = one_step(estimands, data, nuisances, blocks)
@@ -215,7 +215,9 @@ def test_contexts_with_many_labels_have_the_sums_of_one_derivative_for_each_labe
     data = make_data(context, first, second, drawn, n_items=n_items, n_categories=2, n_contexts=n)
     data = data if ordered else data.unordered()
     assert len(data.cells) > n * n_items * 2
-    models = tuple(ConstantMu(table) for table in draw_mu(rng, N_FOLDS, n_items, 2, floor=0.2))
+    models = tuple(
+        ConstantMu(table, np.ones((n_items, n_items))) for table in draw_mu(rng, N_FOLDS, n_items, 2, floor=0.2)
+    )
     models = models if ordered else tuple(MirroredMu(model, data.flip) for model in models)
     mu = CrossFittedMu(models, Folds(rng.integers(N_FOLDS, size=n), np.arange(n), N_FOLDS), data.x)
     one = score(CategoryWeights.half(2), Graph(~np.eye(n_items, dtype=bool)))
