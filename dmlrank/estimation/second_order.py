@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dtrtri
 from scipy.special import logit
 
 from .._utils.tasks_and_threads import in_workers, one_thread, trim_memory, warn
-from ..data.arrays import row_slices
+from ..data.arrays import RowRecord, row_slices
 from ..data.columns import row_codes
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import IntervalWarning, listed
@@ -343,7 +343,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Labels:
+class Labels(RowRecord):
     """Labels from which the error of mu is estimated: e entries, the votes of a block on a labelled cell.
 
     part: The part of the categories that the labels are about.
@@ -367,6 +367,7 @@ class Labels:
     share: FloatArray
     log_odds: FloatArray
     scale: float
+    shared = ("part", "functions", "scale")
 
     @classmethod
     def of(
@@ -401,11 +402,6 @@ class Labels:
             log_odds=log_odds / scale,
             scale=scale,
         )
-
-    def only(self, rows: IntArray) -> Labels:
-        """Return some of the entries."""
-        of_entries = [name for name in self.__slots__ if name not in ("part", "functions", "scale")]
-        return replace(self, **{name: getattr(self, name)[rows] for name in of_entries})
 
     def share_of_pairs(self, units: Sequence[tuple[float, IntArray]]) -> float:
         """Return the share of pairs of entries, by weight, that are of different units."""

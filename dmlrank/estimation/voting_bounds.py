@@ -47,7 +47,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .._utils.tasks_and_threads import report
-from ..data.arrays import row_slices
+from ..data.arrays import RowRecord, row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
@@ -160,7 +160,7 @@ class BoundInputs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CorrectionRows:
+class CorrectionRows(RowRecord):
     """Votes and shown battles as rows in the order of their contexts, from which corrections are computed.
 
     context, block, first, second (r,): Context, influence block and ordered pair of each row.
@@ -195,10 +195,6 @@ class CorrectionRows:
             shown = replace(shown, mu=inputs.mu(shown.mu, interior))
             rows = cls(*(np.concatenate([getattr(part, name) for part in (rows, shown)]) for name in cls.__slots__))
         return rows.only(np.argsort(rows.context, kind="stable"))
-
-    def only(self, rows: IntArray | slice) -> CorrectionRows:
-        """Return some of the rows."""
-        return CorrectionRows(*(getattr(self, name)[rows] for name in self.__slots__))
 
     def of_contexts(self, contexts: IntArray) -> tuple[CorrectionRows, IntArray, IntArray]:
         """Return the rows of some contexts, the blocks that they have, (p,), and which of them each row is in, (r,)."""
