@@ -6,7 +6,6 @@ because its Fisher information in a context is a sum over the pairs that may be 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -129,27 +128,6 @@ class BoostedPropensity:
 FoldPropensityModel: TypeAlias = PairChoicePropensity | BoostedPropensity
 
 
-def by_fold(
-    models: Sequence[FoldPropensityModel],
-    fold: IntArray,
-    x: FloatArray,
-    n_items: int,
-    context: IntArray,
-    pair: tuple[IntArray, IntArray] | None = None,
-) -> FloatArray:
-    """Return estimates in b contexts by the models of their folds: of one pair each, (b,), or of all, (b, K, K)."""
-    values, fold = np.empty((len(context), *((n_items, n_items) if pair is None else ()))), fold[context]
-    for number, model in enumerate(models):
-        rows = np.flatnonzero(fold == number)
-        if len(rows):
-            of_rows = x[context[rows]]
-            if pair is None:
-                values[rows] = model.table(of_rows, n_items)
-            else:
-                values[rows] = model.at(of_rows, pair[0][rows], pair[1][rows], n_items)
-    return values
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFittedPairPropensity:
     """Cross-fitted propensities of all pairs, clipped at the floor and scaled like those of the labelled cells.
@@ -165,13 +143,26 @@ class CrossFittedPairPropensity:
 
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold propensities of all pairs, (b, K, K), in b contexts."""
-        table = by_fold(self.models, self.fold, self.x, len(self.floor), contexts)
-        return np.maximum(table, self.floor) * self.scale
+        return np.maximum(self._by_fold(contexts), self.floor) * self.scale
 
     def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return out-of-fold propensities of one pair each in b contexts, (b,)."""
-        estimates = by_fold(self.models, self.fold, self.x, len(self.floor), context, (first, second))
+        estimates = self._by_fold(context, (first, second))
         return np.maximum(estimates, self.floor[first, second]) * self.scale[first, second]
+
+    def _by_fold(self, context: IntArray, pair: tuple[IntArray, IntArray] | None = None) -> FloatArray:
+        """Return estimates in b contexts by the models of their folds: of one pair each, (b,), or of all, (b, K, K)."""
+        fold, n_items = self.fold[context], len(self.floor)
+        values = np.empty((len(context), *((n_items, n_items) if pair is None else ())))
+        for number, model in enumerate(self.models):
+            rows = np.flatnonzero(fold == number)
+            if len(rows):
+                of_rows = self.x[context[rows]]
+                if pair is None:
+                    values[rows] = model.table(of_rows, n_items)
+                else:
+                    values[rows] = model.at(of_rows, pair[0][rows], pair[1][rows], n_items)
+        return values
 
 
 # The floor of a pair as a multiple of the pair's labelling rate. A label's weight 1 / pi is therefore at most ten times
@@ -273,14 +264,14 @@ def estimate_propensity(
             BoostedPropensity(of_fold, any_label_model if of_fold else None, ordered)
             for of_fold, any_label_model in zip(trees, any_label, strict=True)
         ]
-    cells = data.cells
-    estimates = by_fold(models, folds.fold, data.x, data.n_items, cells.context, cells.in_display_order)
+    no_scale = np.ones((data.n_items, data.n_items))
+    pairs = CrossFittedPairPropensity(tuple(models), folds.fold, data.x, 0 * no_scale, no_scale)
+    estimates = pairs.at(data.cells.context, *data.cells.in_display_order)
     floor, scale = floor_and_scale(estimates, data)
     if not ordered:
         # They apply to a propensity that is the sum over both orders.
         floor, scale = floor + floor.T, scale + scale.T
-    pairs = CrossFittedPairPropensity(tuple(models), folds.fold, data.x, floor, scale)
-    return replace(floored_and_scaled(estimates, data), pairs=pairs)
+    return replace(floored_and_scaled(estimates, data), pairs=replace(pairs, floor=floor, scale=scale))
 
 
 def pair_boosters(
