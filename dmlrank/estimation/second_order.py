@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import combinations
 from operator import iadd
+from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -62,6 +63,9 @@ _LARGEST_ERROR, _CERTAIN, _MOST_COLUMNS = 0.3, 5.0, 2000
 # Entries of a table that are computed at a time, so that a few of them stay in cache; rows of a block of a matrix.
 _ENTRIES, _BLOCK = 250_000, 512
 
+# Numbers of the independent unit of each block, (q,), or label, (e,), with a sign: see :func:`second_order`.
+Units: TypeAlias = Sequence[tuple[float, IntArray]]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SecondOrder:
@@ -108,7 +112,7 @@ def second_order(
     *,
     blocks: InfluenceBlocks,
     target: InfluenceFunction,
-    units: Sequence[tuple[float, IntArray]],
+    units: Units,
 ) -> SecondOrder | None:
     r"""Estimate the second-order bias of curved scores; None where the labels are too few for any dictionary.
 
@@ -258,7 +262,7 @@ class _Task:
     labels: list[Labels]
     information: list[FloatArray]
     fold_of_entry: IntArray
-    units: Sequence[tuple[float, IntArray]]
+    units: Units
     tables: list[FloatArray]
     directions: FloatArray
     functions: FloatArray
@@ -270,7 +274,7 @@ class _Task:
         A label adds z'H^-1 M b, of which H^-1 M b is returned, (K q + 1, d), times a number, (e,). None where nearly
         all labels are those of one unit.
         """
-        rows, table, at = np.flatnonzero(self.fold_of_entry == fold), self.tables[fold], (self.functions, self.weight)
+        rows, table = np.flatnonzero(self.fold_of_entry == fold), self.tables[fold]
         labels, n_items = [one.only(rows) for one in self.labels], table.shape[1]
         units = [(sign, unit[labels[0].block]) for sign, unit in self.units]
         share_of_pairs, size = labels[0].share_of_pairs(units), float(labels[0].weight.sum())
@@ -279,14 +283,65 @@ class _Task:
         known = zip(labels, self.information, strict=True)
         errors = [ErrorOfMu.of(one, information * size, n_items) for one, information in known]
         if len(self.directions):
-            u, *gradients = errors[0].curvature(labels[0], units, table, *at, self.directions)
+            of_contexts = self.functions, self.weight, self.directions
+            u, *gradients = errors[0].curvature(labels[0], units, table, *of_contexts)
         else:
-            u, gradients = _curvature(self.functional, table, labels, errors, units, *at, ordered=self.ordered)
+            u, gradients = self.curvature(table, labels, errors, units)
         solved, left = list[FloatArray](), list[FloatArray]()
         for one, error, gradient in zip(labels, errors, gradients, strict=True):
             solved.append(error.solve(gradient))
             left.append(one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2)
         return share_of_pairs, u, solved, left
+
+    def curvature(
+        self, table: FloatArray, labels: Sequence[Labels], errors: Sequence[ErrorOfMu], groups: Units
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """Return u of any functional, (d,), before the division by the share of pairs, and M b, (K q + 1, d), by part.
+
+        Shapes: table (b, K, K, C).
+        """
+        n_items, columns, changes = table.shape[1], [], []
+        for one in labels:
+            share = one.part.shares(table)
+            columns.append(one.as_column(share))
+            variance = share * (1 - share) * (1 - np.eye(n_items))
+            changes.append(variance[..., None] * one.part.direction)
+
+        def direction(coefficients: Sequence[FloatArray]) -> FloatArray:
+            """Return how mu changes with the coefficients of the parts, (b, K, K, C)."""
+            known = zip(labels, coefficients, columns, changes, strict=True)
+            return np.sum(
+                [_error_of(b, self.functions, c, one.part.sign)[..., None] * way for one, b, c, way in known], axis=0
+            )
+
+        total = direction([error.coefficients for error in errors])
+        own = np.zeros(())
+        for sign, group in groups:
+            terms = [error.terms(one, group, n_items) for one, error in zip(labels, errors, strict=True)]
+            for of_parts in zip(*terms, strict=True):
+                along = direction(of_parts)
+                own = own + sign * (self.weight @ self.functional.second_derivative(table, along, along))
+        first, second = np.nonzero(~np.eye(n_items, dtype=bool)) if self.ordered else np.triu_indices(n_items, 1)
+        pairs = np.tile(first, len(labels)), np.tile(second, len(labels))
+        slopes = np.stack(
+            [
+                self.functional.second_derivative_along(
+                    at, np.concatenate([way[x, first, second] for way in changes]), along, *pairs, ordered=self.ordered
+                )
+                for x, (at, along) in enumerate(zip(table, total, strict=True))
+            ]
+        )
+        slopes = (slopes * self.weight[:, None, None]).reshape(len(table), len(labels), len(first), -1)
+        gradients = []
+        for one, column, slope in zip(labels, columns, slopes.transpose(1, 0, 2, 3), strict=True):
+            of_pair = np.einsum("xpd,xq->pqd", slope, self.functions, optimize=True)
+            by_item = np.zeros((n_items, *of_pair.shape[1:]))
+            np.add.at(by_item, first, of_pair)
+            np.add.at(by_item, second, one.part.sign * of_pair)
+            of_column = np.einsum("xpd,xp->d", slope, column[:, first, second])
+            gradients.append(np.concatenate([by_item.reshape(-1, slope.shape[2]), of_column[None]]))
+        known = zip(errors, gradients, strict=True)
+        return (sum(error.coefficients @ gradient for error, gradient in known) - own) / 2, gradients
 
 
 def _added_by_kind(
@@ -403,7 +458,7 @@ class Labels(RowRecord):
             scale=scale,
         )
 
-    def share_of_pairs(self, units: Sequence[tuple[float, IntArray]]) -> float:
+    def share_of_pairs(self, units: Units) -> float:
         """Return the share of pairs of entries, by weight, that are of different units."""
         sizes = ((sign, np.bincount(unit, self.weight * self.share)) for sign, unit in units)
         return 1 - sum(sign * float(np.square(size / size.sum()).sum()) for sign, size in sizes)
@@ -504,7 +559,7 @@ class ErrorOfMu:
         scores = labels.scores(group, n_items, int(group.max()) + 1)
         return self.solve(scores.toarray().T).T
 
-    def noise(self, labels: Labels, units: Sequence[tuple[float, IntArray]], n_items: int) -> FloatArray:
+    def noise(self, labels: Labels, units: Units, n_items: int) -> FloatArray:
         """Return the sum of b_i b_i' over independent units i, (K q + 1, K q + 1), c_i among b_i."""
         noise = reduce(iadd, (labels.squares(sign, unit, n_items) for sign, unit in units))
         _sandwich(self.root, noise, is_lower=True)
@@ -514,7 +569,7 @@ class ErrorOfMu:
     def curvature(
         self,
         labels: Labels,
-        units: Sequence[tuple[float, IntArray]],
+        units: Units,
         share: FloatArray,
         functions: FloatArray,
         weight: FloatArray,
@@ -559,64 +614,7 @@ def _sandwich(outer: FloatArray, middle: FloatArray, *, is_lower: bool) -> None:
         middle[rows, used], middle[used, rows] = product, product.T
 
 
-def _curvature(
-    functional: Functional,
-    table: FloatArray,
-    labels: Sequence[Labels],
-    errors: Sequence[ErrorOfMu],
-    groups: Sequence[tuple[float, IntArray]],
-    functions: FloatArray,
-    weight: FloatArray,
-    *,
-    ordered: bool,
-) -> tuple[FloatArray, list[FloatArray]]:
-    """Return u of any functional, (d,), before the division by the share of pairs, and M b, (K q + 1, d), by part.
-
-    Shapes: table (b, K, K, C), functions (b, q), weight (b,).
-    """
-    n_items, columns, changes = table.shape[1], [], []
-    for one in labels:
-        share = one.part.shares(table)
-        columns.append(one.as_column(share))
-        variance = share * (1 - share) * (1 - np.eye(n_items))
-        changes.append(variance[..., None] * one.part.direction)
-
-    def direction(coefficients: Sequence[FloatArray]) -> FloatArray:
-        """Return how mu changes with the coefficients of the parts, (b, K, K, C)."""
-        known = zip(labels, coefficients, columns, changes, strict=True)
-        return np.sum([_error_of(b, functions, c, one.part.sign)[..., None] * way for one, b, c, way in known], axis=0)
-
-    total = direction([error.coefficients for error in errors])
-    own = np.zeros(())
-    for sign, group in groups:
-        terms = [error.terms(one, group, n_items) for one, error in zip(labels, errors, strict=True)]
-        for of_parts in zip(*terms, strict=True):
-            along = direction(of_parts)
-            own = own + sign * (weight @ functional.second_derivative(table, along, along))
-    first, second = np.nonzero(~np.eye(n_items, dtype=bool)) if ordered else np.triu_indices(n_items, 1)
-    pairs = np.tile(first, len(labels)), np.tile(second, len(labels))
-    slopes = np.stack(
-        [
-            functional.second_derivative_along(
-                at, np.concatenate([way[x, first, second] for way in changes]), along, *pairs, ordered=ordered
-            )
-            for x, (at, along) in enumerate(zip(table, total, strict=True))
-        ]
-    )
-    slopes = (slopes * weight[:, None, None]).reshape(len(table), len(labels), len(first), -1)
-    gradients = []
-    for one, column, slope in zip(labels, columns, slopes.transpose(1, 0, 2, 3), strict=True):
-        of_pair = np.einsum("xpd,xq->pqd", slope, functions, optimize=True)
-        by_item = np.zeros((n_items, *of_pair.shape[1:]))
-        np.add.at(by_item, first, of_pair)
-        np.add.at(by_item, second, one.part.sign * of_pair)
-        of_column = np.einsum("xpd,xp->d", slope, column[:, first, second])
-        gradients.append(np.concatenate([by_item.reshape(-1, slope.shape[2]), of_column[None]]))
-    known = zip(errors, gradients, strict=True)
-    return (sum(error.coefficients @ gradient for error, gradient in known) - own) / 2, gradients
-
-
-def _groups(order: IntArray, units: Sequence[tuple[float, IntArray]]) -> list[tuple[float, IntArray]]:
+def _groups(order: IntArray, units: Units) -> Units:
     """Deal the units of blocks to groups by the first of their contexts, which does not depend on the order of rows.
 
     Shapes: order (q,), the number of each block's context.
@@ -700,7 +698,7 @@ def _warn_of_products(
     distinct: IntArray,
     place: IntArray,
     fold_of_entry: IntArray,
-    units: Sequence[tuple[float, IntArray]],
+    units: Units,
     n_labels: float,
 ) -> None:
     """Warn where labels show that mu misses how three features act together, which the dictionary does not have.
@@ -744,7 +742,7 @@ def _warn_of_products(
 
 
 def _along_products(
-    shared: tuple[Labels, FloatArray, IntArray, Sequence[tuple[float, IntArray]], int], fold: int
+    shared: tuple[Labels, FloatArray, IntArray, Units, int], fold: int
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return b'H b less the noise of a fold's labels, this noise, by product, and the weighted sum of v."""
     of_all, information, fold_of_entry, of_blocks, n_items = shared
