@@ -309,10 +309,12 @@ class _Task:
 
         def direction(coefficients: Sequence[FloatArray]) -> FloatArray:
             """Return how mu changes with the coefficients of the parts, (b, K, K, C)."""
-            known = zip(labels, coefficients, columns, changes, strict=True)
-            return np.sum(
-                [_error_of(b, self.functions, c, one.part.sign)[..., None] * way for one, b, c, way in known], axis=0
-            )
+            total: FloatArray = np.zeros(())
+            for one, b, column, way in zip(labels, coefficients, columns, changes, strict=True):
+                of_item = self.functions @ b[:-1].reshape(n_items, -1).T
+                error = of_item[:, :, None] + one.part.sign * of_item[:, None, :] + b[-1] * column
+                total = total + error[..., None] * way
+            return total
 
         total = direction([error.coefficients for error in errors])
         own = np.zeros(())
@@ -637,12 +639,6 @@ def _affordable_contexts(functional: Functional, data: PreferenceData, n_folds: 
     n_directions = (data.n_categories - 1) * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
     n_contexts = int(_CHEAP // (4 * n_directions * n_folds * data.n_items**2 * data.n_categories))
     return min(_N_CONTEXTS_OF_OTHERS, n_contexts) if n_contexts >= _FEWEST_CONTEXTS else 0
-
-
-def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatArray, sign: int) -> FloatArray:
-    """Return z'b at all pairs, (b, K, K), for coefficients (K q + 1,), functions (b, q) and log_odds (b, K, K)."""
-    of_item = functions @ coefficients[:-1].reshape(-1, functions.shape[1]).T
-    return of_item[:, :, None] + sign * of_item[:, None, :] + coefficients[-1] * log_odds
 
 
 def strongest_features(
