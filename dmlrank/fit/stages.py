@@ -50,7 +50,7 @@ from ..estimation.cross_fitting import (
 from ..estimation.influence import (
     EstimandName,
     JudgeCorrection,
-    NuisanceEstimates,
+    OneStepInputs,
     OneStepResult,
     blocks_by_context,
     blocks_by_group,
@@ -474,16 +474,16 @@ class FirstStages:
         self, inputs: Inputs, learnt: Learnt, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, MeanTarget | None]:
         """Return the one-step estimates, and the linearised functional of ``average="preferences"``, if this is one."""
-        o, setup, data, blocks = self.options, inputs.setup, inputs.data, inputs.units.blocks
-        weight = inputs.units.weights(data)
-        nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
+        o, setup, data = self.options, inputs.setup, inputs.data
+        first_stages = learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction
+        given = OneStepInputs(data, inputs.units.blocks, inputs.units.weights(data), *first_stages)
         learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, inputs.units)
         mean = None
         if o.average == "preferences" and not setup.functional.linear:
             mean = self.keep(
                 f"mean preferences {seed.repetition}",
                 (setup, *learnt_key, o.learning.floor, o.estimator),
-                lambda: mean_targets(mean_preferences(data, nuisances, blocks, weight), data, setup, o)[0],
+                lambda: mean_targets(mean_preferences(given), data, setup, o)[0],
             )
         is_restricted = self.estimator.assumes_bradley_terry
         estimands: dict[EstimandName, Functional] = {
@@ -499,7 +499,7 @@ class FirstStages:
         result = self.keep(
             f"one-step estimates {seed.repetition}",
             (setup, *learnt_key, floor, mean, is_restricted),
-            lambda: one_step(estimands, data, nuisances, blocks, weight),
+            lambda: one_step(estimands, given),
         )
         return result, mean
 
