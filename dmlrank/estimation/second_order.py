@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from itertools import combinations
 from operator import iadd
 from typing import TypeAlias
@@ -29,8 +29,8 @@ from .cross_fitting import CrossFittedMu, clip_and_renormalise
 from .influence import (
     AddedByLabel,
     CompressedInfluence,
-    InfluenceBlocks,
     InfluenceFunction,
+    OneStepInputs,
     OneStepResult,
     add_to_rows,
 )
@@ -105,22 +105,13 @@ class SecondOrder:
 
 @one_thread()
 def second_order(
-    functional: Functional,
-    data: PreferenceData,
-    mu: CrossFittedMu,
-    floor: float,
-    *,
-    blocks: InfluenceBlocks,
-    target: InfluenceFunction,
-    units: Units,
+    functional: Functional, inputs: OneStepInputs, target: InfluenceFunction, units: Units
 ) -> SecondOrder | None:
     r"""Estimate the second-order bias of curved scores; None where the labels are too few for any dictionary.
 
     ``units`` are numbers of the independent unit of each block, (q,), with a sign. There is one entry where units are
     contexts or clusters. With two crossed kinds of clusters, labels depend on each other if they share one of either:
     the entries are both kinds, and their intersections with the sign -1.
-
-    Shapes: weight (n,).
 
     Notes
     -----
@@ -171,7 +162,9 @@ def second_order(
     Robins, Li, Tchetgen Tchetgen and van der Vaart (2008), Higher order influence functions. Liu, Mukherjee, Newey and
     Robins, arXiv 1705.07577. Liu, Mukherjee and Robins, arXiv 1904.04276.
     """
-    n, n_items, n_folds, weight = data.n_contexts, data.n_items, len(mu.models), target.weight
+    data, blocks, weight, mu = inputs.data, inputs.blocks, inputs.weight, inputs.mu
+    assert isinstance(mu, CrossFittedMu)
+    n, n_items, n_folds = data.n_contexts, data.n_items, len(mu.models)
     bt = functional if isinstance(functional, BradleyTerry) else None
     n_contexts = _N_CONTEXTS if bt else _affordable_contexts(functional, data, n_folds)
     if not n_contexts:
@@ -185,7 +178,7 @@ def second_order(
     for model in mu.models:
         # The probabilities of all categories are several times as large as the win shares.
         slices = row_slices(len(x), n_items**2 * data.n_categories)
-        of_rows = (clip_and_renormalise(model.predict(x[rows]), floor) for rows in slices)
+        of_rows = (clip_and_renormalise(model.predict(x[rows]), inputs.floor) for rows in slices)
         if bt is None:
             lowest = _SMALLEST if functional.interior else 0.0
             tables.append(clip_and_renormalise(np.concatenate(list(of_rows)), lowest))
@@ -202,8 +195,7 @@ def second_order(
     n_labels, fold_of_entry = len(data.cells) / n_folds, mu.folds.fold[data.cells.context[blocks.entry_cell]]
     of_evaluated, estimated = np.bincount(at, weight[contexts]) / weight[contexts].sum(), None
     for number, (functions, is_full) in enumerate(dictionaries(data, strongest, n_labels, distinct, place)):
-        of_fit = partial(Labels.of, data, mu, floor, functions=functions, place=place, blocks=blocks, weight=weight)
-        labels = [of_fit(part=part) for part in parts]
+        labels = [Labels.of(inputs, part, functions, place) for part in parts]
         if not number:
             _warn_of_products(data, strongest, labels[0], distinct, place, fold_of_entry, units, n_labels)
             trim_memory(n)
@@ -427,22 +419,13 @@ class Labels(RowRecord):
     shared = ("part", "functions", "scale")
 
     @classmethod
-    def of(
-        cls,
-        data: PreferenceData,
-        mu: CrossFittedMu,
-        floor: float,
-        *,
-        functions: FloatArray,
-        place: IntArray,
-        part: Part,
-        blocks: InfluenceBlocks,
-        weight: FloatArray,
-    ) -> Labels:
+    def of(cls, inputs: OneStepInputs, part: Part, functions: FloatArray, place: IntArray) -> Labels:
         """Return the labels of a fit beside mu out of fold; ``place``, (n,), numbers the different contexts."""
-        cells, worth = data.cells, part.worth
+        cells, blocks, worth = inputs.data.cells, inputs.blocks, part.worth
         cell = slice(None) if blocks.one_per_context else blocks.entry_cell
-        fitted = np.clip(clip_and_renormalise(mu.at(cells), floor) @ worth, _SMALLEST, 1 - _SMALLEST)[cell]
+        fitted = np.clip(clip_and_renormalise(inputs.mu.at(cells), inputs.floor) @ worth, _SMALLEST, 1 - _SMALLEST)[
+            cell
+        ]
         log_odds = np.clip(logit(fitted), -_CUT, _CUT)
         scale = float(np.sqrt(np.square(log_odds).mean())) or 1.0
         return cls(
@@ -454,7 +437,7 @@ class Labels(RowRecord):
             block=blocks.entry_block,
             residual=(blocks.entry_y @ worth - fitted) * blocks.entry_share,
             variance=fitted * (1 - fitted) * blocks.entry_share,
-            weight=weight[cells.context[cell]],
+            weight=inputs.weight[cells.context[cell]],
             share=blocks.entry_share,
             log_odds=log_odds / scale,
             scale=scale,
