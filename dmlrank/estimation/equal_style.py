@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..data.arrays import row_slices
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import FloatArray
 from ..exceptions import DataError
 from ..functionals.linear_scores import LinkedScore
 from .influence import Influence, InfluenceBlocks
@@ -82,8 +82,6 @@ class EqualStyleTerms:
     """The terms of the four means: their values by context, and their corrections by vote.
 
     weight (n,): Weights of the contexts in the target population, with mean one.
-    block_context (q,): Context of each influence block.
-    block_weight (q,): Number of labelled cells in each block.
     residual (v,): l(m) - lbar + l'(m) (Y - m), the residual of the link l, where lbar = E[l(m) | x, pair].
     style_residual (v, r): D - e: style differences less their mean e = E[D | x, pair].
     expected_cross, expected_variance (v, r): At the votes, c and V: the conditional covariance of D and l(m), and that
@@ -94,8 +92,7 @@ class EqualStyleTerms:
     stages: StyleStages
     rows: StyleRows
     weight: FloatArray
-    block_context: IntArray
-    block_weight: FloatArray
+    blocks: InfluenceBlocks
     residual: FloatArray
     style_residual: FloatArray
     expected_cross: FloatArray
@@ -116,8 +113,7 @@ class EqualStyleTerms:
             stages=stages,
             rows=rows,
             weight=weight,
-            block_context=blocks.context,
-            block_weight=blocks.weight,
+            blocks=blocks,
             residual=link.value(m) - link_mean + link.slope(m) * (rows.y - m),
             style_residual=rows.style - predict_by_fold(stages.style_mean, plain, rows.fold),
             expected_cross=moments[:, :n_style],
@@ -199,8 +195,8 @@ class EqualStyleTerms:
         values[inside] = np.hstack([at_equal_style, of_scores, beta + of_slopes])
         corrections = self._corrections(means)
         if selected is not None:
-            corrections[selected[self.block_context] == 0] = 0.0
-        blocks = (self.block_context, self.block_weight, self.weight)
+            corrections[selected[self.blocks.context] == 0] = 0.0
+        blocks = (self.blocks.context, self.blocks.weight, self.weight)
         bounds = [slice(0, n_items), slice(n_items, 2 * n_items), slice(2 * n_items, None)]
         equal, averaged, slopes = (Influence(values[:, s], corrections[:, s], *blocks) for s in bounds)
         return StyleInfluence(equal, averaged, slopes)
@@ -213,7 +209,7 @@ class EqualStyleTerms:
         expected = self.expected_cross - self.expected_variance @ beta
         score = self.style_residual * (self.residual - predicted)[:, None] - expected
         slope_rows = (weight * self.link.edges[rows.first, rows.second])[:, None] * score @ inverse.T
-        n_items, n_blocks = self.link.n_items, len(self.block_context)
+        n_items, n_blocks = self.link.n_items, len(self.blocks.context)
         code, pair = np.unique(rows.first * n_items + rows.second, return_inverse=True)
         coefficients = self.link.coefficients(code // n_items, code % n_items)
         total = np.zeros((n_blocks, 2 * n_items + len(beta)))

@@ -296,11 +296,11 @@ def one_step(estimands: Mapping[EstimandName, Functional], inputs: OneStepInputs
 
 def useful_kinds(estimands: Mapping[EstimandName, Functional], inputs: OneStepInputs) -> IdenticalContexts | None:
     """Return kinds of identical contexts where these give the same estimates as all contexts at a lower cost."""
-    data, mu = inputs.data, inputs.mu
+    data, mu, size = inputs.data, inputs.mu, inputs.data.n_items**2 * inputs.data.n_categories
     needs_too_much = data.n_contexts * data.n_items > MAX_STORED
     if (
         not isinstance(mu, CrossFittedMu)
-        or (mu_by_fold(mu) is None and not (needs_too_much and _has_few_tables(mu, data)))
+        or (mu_by_fold(mu) is None and not (needs_too_much and len(mu.numbered_tables()[1]) * size <= _TABLE_ENTRIES))
         or inputs.judge is not None
         or not inputs.blocks.one_per_context
         or not all(score.has_fast_pairs for score in estimands.values())
@@ -310,11 +310,6 @@ def useful_kinds(estimands: Mapping[EstimandName, Functional], inputs: OneStepIn
     kinds = mu.identical_contexts(data)
     is_cheaper = 2 * len(kinds) <= data.n_contexts or needs_too_much or data.copies is not None
     return kinds if is_cheaper and kinds.is_constant_within_kinds(inputs.propensity) else None
-
-
-def _has_few_tables(mu: CrossFittedMu, data: PreferenceData) -> bool:
-    """Whether the contexts have so few different features that the probabilities of all of them fit into memory."""
-    return len(mu.numbered_tables()[1]) * data.n_items**2 * data.n_categories <= _TABLE_ENTRIES
 
 
 def evaluate_identical_contexts(

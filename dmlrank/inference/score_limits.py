@@ -102,10 +102,6 @@ class Moments:
         """Return the moments of the contrasts times minus one."""
         return replace(self, mean=-self.mean, third=-self.third)
 
-    def stretched(self, factor: FloatArray) -> Moments:
-        """Return the moments of units whose deviations from the mean are multiplied by a factor, (J,)."""
-        return replace(self, variance=self.variance * factor**2, third=self.third * factor**3)
-
     def with_unit(self, value: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return number of units, mean, variance and third moment after a further unit with a value, (J,)."""
         n, gap = self.n + 1, value - self.mean
@@ -445,7 +441,8 @@ class MeanScores:
         least, most = (end + estimate - moments.mean for end in (least, most))
         if std_error is not None:
             target = moments.n * std_error**2 / small_sample
-            moments = moments.stretched(np.sqrt(np.where(target > 0, _ratio(target, moments.variance, 1.0), 1.0)))
+            factor = np.sqrt(np.where(target > 0, _ratio(target, moments.variance, 1.0), 1.0))
+            moments = replace(moments, variance=moments.variance * factor**2, third=moments.third * factor**3)
         moments = replace(moments, mean=estimate)
         lower = Side.of(moments, low, is_difference, least)
         return lower, Side.of(moments.mirrored(), -high, is_difference, -most)
