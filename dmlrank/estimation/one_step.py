@@ -235,9 +235,7 @@ def _mean_by_pair(cells: Cells, amounts: FloatArray, data: PreferenceData) -> Fl
     Where display order does not matter, a residual moves the probabilities of both orders of its pair. This doubles the
     correction and multiplies its square, for which the amounts stand, by 4.
     """
-    pair = cells.first * data.n_items + cells.second
-    mean = np.bincount(pair, weights=amounts, minlength=data.n_items**2) / data.n_contexts
-    return mean.reshape(data.n_items, data.n_items) * (1 if data.ordered else 4)
+    return cells.sums(amounts, data.n_items) / data.n_contexts * (1 if data.ordered else 4)
 
 
 # Entries of mu in one chunk. A few arrays of this size are in memory at a time, in every thread.

@@ -332,10 +332,9 @@ def _means(rows: FloatArray, place: IntArray, size: int, weight: FloatArray | In
 def _mean_table(errors: LabelErrors, data: PreferenceData) -> FloatArray:
     """Return the mean fitted probabilities of all pairs, (K, K, C), over their labels; even ones for other pairs."""
     n_items, cells, n_categories = data.n_items, errors.cells, errors.mu.shape[1]
-    pair = cells.first * n_items + cells.second
     count = cells.counts(n_items)[:, :, None]
-    total = np.stack([np.bincount(pair, column * cells.count, n_items**2) for column in errors.mu.T], axis=1)
-    table = total.reshape(n_items, n_items, n_categories) / np.maximum(count, 1)
+    total = np.stack([cells.sums(column * cells.count, n_items) for column in errors.mu.T], axis=-1)
+    table = total / np.maximum(count, 1)
     # A pair without labels in one order has the probabilities of its other order.
     mirrored = in_other_order(table[None])[0]
     table = np.where(count > 0, table, np.where(np.swapaxes(count, 0, 1) > 0, mirrored, 1 / n_categories))

@@ -198,11 +198,9 @@ def floor_and_scale(estimates: FloatArray, data: PreferenceData) -> tuple[FloatA
     ----------
     Hajek (1971), Comment on a paper by D. Basu, on weights that are normalised by their sum.
     """
-    pair = data.cells.first * data.n_items + data.cells.second
     floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts)
-    inverse = 1 / np.maximum(estimates, floor.reshape(-1)[pair])
-    scale = np.bincount(pair, weights=inverse, minlength=data.n_items**2) / data.n_contexts
-    return floor, scale.reshape(floor.shape)
+    inverse = 1 / np.maximum(estimates, floor[data.cells.first, data.cells.second])
+    return floor, data.cells.sums(inverse, data.n_items) / data.n_contexts
 
 
 def floored_and_scaled(estimates: FloatArray, data: PreferenceData) -> Propensity:
@@ -228,8 +226,7 @@ def marginal_propensity(data: PreferenceData, context_weight: FloatArray | None 
     """
     rates = data.pair_counts() / data.n_contexts
     if context_weight is not None:
-        pair = data.cells.first * data.n_items + data.cells.second
-        weights = np.bincount(pair, context_weight[data.cells.context], data.n_items**2).reshape(rates.shape)
+        weights = data.cells.sums(context_weight[data.cells.context], data.n_items)
         # Labels that all have the weight zero count nothing, whatever their propensity is.
         rates = np.where(weights > 0, weights / context_weight.sum(), rates)
     pair_rates = rates if data.ordered else rates + rates.T

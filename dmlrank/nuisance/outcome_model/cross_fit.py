@@ -335,7 +335,5 @@ def _pilot(counts: FloatArray, data: PreferenceData) -> ConstantMu:
 
 def _vote_counts(data: PreferenceData, counted: BoolArray) -> FloatArray:
     """Return the votes in some contexts, (n,), on every ordered pair by category, (K, K, C)."""
-    cells, n_items = data.cells, data.n_items
-    place, n_votes = cells.first * n_items + cells.second, cells.n_votes * counted[cells.context]
-    counts = [np.bincount(place, share * n_votes, n_items**2) for share in cells.y.T]
-    return np.stack(counts, axis=1).astype(float).reshape(n_items, n_items, -1)
+    n_votes = data.cells.n_votes * counted[data.cells.context]
+    return np.stack([data.cells.sums(share * n_votes, data.n_items) for share in data.cells.y.T], axis=-1)
