@@ -288,9 +288,10 @@ def _numbers_of_cells(column: pd.Series, name: str, kind: str, model: pd.Series 
     if wrong.any():
         place = int(wrong.argmax())
         of_model = "" if model is None else f" (model {name_of(model.iloc[place])!r})"
+        in_rows = first_of(wrong, column.index.tolist())
         raise DataError(
-            f"column {name!r} holds {shown(column.iloc[place], 80)}{of_model} in {first_of(wrong, column.index)}; a "
-            f"{kind} must be a number without percent signs, separators or leading zeros, or missing "
+            f"column {name!r} holds {shown(column.iloc[place], 80)}{of_model} in {in_rows}; a {kind} "
+            f"must be a number without percent signs, separators or leading zeros, or missing "
             f"({listed(sorted(MISSING_WORDS), 4)}, ...); for votes, name two columns of models"
         )
     return pd.Series(values, index=column.index, name=column.name)

@@ -324,7 +324,7 @@ def test_a_text_among_numbers_makes_no_categories_of_them():
         ):
             dr.dml_rank(PLAIN, with_wrong_cells(battles(), "length", text, rows), rng=0)
     frame = changed(length=(np.arange(N) % 25).astype(str))
-    with pytest.raises(FormulaError, match="'length' holds '0' .str. in 8 of 180 contexts, and numbers: .*C.length"):
+    with pytest.raises(FormulaError, match=r"'length' holds '0' .str. in 8 of 180 contexts, and numbers: .*C.length"):
         dr.dml_rank(PLAIN, frame, rng=0)
     with quiet():
         assert dr.dml_rank(LEAD.format("C(length)"), frame, rng=0).params.notna().all()
