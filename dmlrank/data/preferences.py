@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import require_shape
 from ..exceptions import DataError, OptionError, first_of, shown
-from .arrays import AnyArray, BoolArray, FloatArray, IntArray, name_of
+from .arrays import AnyArray, BoolArray, FloatArray, IntArray, RowRecord, name_of
 from .columns import Columns, SharedTexts
 from .derived_pairs import ScoreTable
 from .formula.features import FeatureMap
@@ -22,7 +22,7 @@ from .outcomes import exchange_wins, exchanged_wins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class Cells(RowRecord):
     """Labelled cells, sorted by context, first item and second item, (m,) each.
 
     y (m, C): Mean label of the cell's ``n_votes`` votes; a row sums to one.
@@ -63,11 +63,6 @@ class Cells:
     def of(self, items: BoolArray | None) -> BoolArray:
         """Return whether each cell has one of some items, (K,), (m,)."""
         return np.zeros(len(self), dtype=bool) if items is None else items[self.first] | items[self.second]
-
-    def only(self, chosen: BoolArray | IntArray) -> Cells:
-        """Return some of the cells."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return replace(self, **{name: value[chosen] for name, value in values.items() if value is not None})
 
     def joined(self, further: Cells) -> Cells:
         """Return these cells and further cells, sorted by context, first item and second item."""

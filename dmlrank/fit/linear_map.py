@@ -116,9 +116,7 @@ def linear_map(
         z = state.likelihood.z(state.data.x)
         of_z = Influence(z, np.empty((0, z.shape[1])), np.empty(0, dtype=np.intp), np.empty(0), of_fit.weight)
         derivative = state.likelihood.mean_derivative(mapped(of_z).plugin.reshape(-1, z.shape[1]))
-        corrections = scale.factor * state.likelihood.corrections(
-            derivative, state.data, state.setup.weights.first, edges=state.setup.graph.edges, blocks=units.blocks
-        )
+        corrections = scale.factor * state.likelihood.corrections(derivative, state.data, units.blocks)
         mapped = partial(_with_corrections, mapped, corrections)
         unanimous_covariance = partial(_likelihood_unanimous_covariance, derivative)
     added = unanimous_covariance(state)
@@ -199,4 +197,4 @@ def _likelihood_unanimous_covariance(derivative: FloatArray, state: FitState) ->
     """Return the covariance of targets, (P K, P K), that is added for unanimous pairs to a fit by likelihood."""
     if state.unanimous is None or state.likelihood is None:
         return None
-    return state.unanimous.covariance_along(partial(state.likelihood.changes, derivative, state.setup.weights.first))
+    return state.unanimous.covariance_along(partial(state.likelihood.changes, derivative))

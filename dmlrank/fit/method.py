@@ -259,7 +259,7 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     floor = stages.floor(inputs, learnt.mu, seed)
     of_votes, mean = stages.correct(inputs, learnt, floor, seed)
     before, order = stages.at_both_orders(inputs, of_votes, seed)
-    one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, before, floor, seed)
+    one_step_result, second_order = stages.without_second_order_bias(inputs, learnt, before, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
     return Repetition(
         folds=folds,

@@ -50,7 +50,7 @@ from ..estimation.cross_fitting import (
 from ..estimation.influence import (
     EstimandName,
     JudgeCorrection,
-    NuisanceEstimates,
+    OneStepInputs,
     OneStepResult,
     blocks_by_context,
     blocks_by_group,
@@ -149,6 +149,11 @@ class Learnt(NamedTuple):
     propensity: Propensity
     judge_propensity: FloatArray | None
     judge_correction: JudgeCorrection | None
+
+    def for_one_step(self, inputs: Inputs, floor: float) -> OneStepInputs:
+        """Return what estimates are made from by one step."""
+        given = inputs.data, inputs.units.blocks, inputs.units.weights(inputs.data)
+        return OneStepInputs(*given, self.mu, self.propensity.cells, floor, self.judge_correction)
 
 
 class FirstStages:
@@ -474,16 +479,15 @@ class FirstStages:
         self, inputs: Inputs, learnt: Learnt, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, MeanTarget | None]:
         """Return the one-step estimates, and the linearised functional of ``average="preferences"``, if this is one."""
-        o, setup, data, blocks = self.options, inputs.setup, inputs.data, inputs.units.blocks
-        weight = inputs.units.weights(data)
-        nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
+        o, setup, data = self.options, inputs.setup, inputs.data
+        given = learnt.for_one_step(inputs, floor)
         learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, inputs.units)
         mean = None
         if o.average == "preferences" and not setup.functional.linear:
             mean = self.keep(
                 f"mean preferences {seed.repetition}",
                 (setup, *learnt_key, o.learning.floor, o.estimator),
-                lambda: mean_targets(mean_preferences(data, nuisances, blocks, weight), data, setup, o)[0],
+                lambda: mean_targets(mean_preferences(given), data, setup, o)[0],
             )
         is_restricted = self.estimator.assumes_bradley_terry
         estimands: dict[EstimandName, Functional] = {
@@ -499,7 +503,7 @@ class FirstStages:
         result = self.keep(
             f"one-step estimates {seed.repetition}",
             (setup, *learnt_key, floor, mean, is_restricted),
-            lambda: one_step(estimands, data, nuisances, blocks, weight),
+            lambda: one_step(estimands, given),
         )
         return result, mean
 
@@ -556,10 +560,10 @@ class FirstStages:
         return self.keep(f"equal style {seed.repetition}", key, estimate)
 
     def without_second_order_bias(
-        self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
+        self, inputs: Inputs, learnt: Learnt, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates with u added to the scores, and u; None without an estimate of u."""
-        o, data, units, functional = self.options, inputs.data, inputs.units, inputs.setup.functional
+        o, data, mu, functional = self.options, inputs.data, learnt.mu, inputs.setup.functional
         if functional.linear or functional.category_weights.total != 1:
             return one_step_result, None
         if not isinstance(mu, CrossFittedMu) or not data.x.shape[1] or not self.estimator.is_unrestricted_one_step:
@@ -570,10 +574,10 @@ class FirstStages:
         def estimate() -> SecondOrder | None:
             from ..estimation.second_order import second_order
 
-            target, of_blocks = one_step_result.target, units.of_blocks(data)
-            return second_order(functional, data, mu, floor, blocks=units.blocks, target=target, units=of_blocks)
+            given, of_blocks = learnt.for_one_step(inputs, floor), inputs.units.of_blocks(data)
+            return second_order(functional, given, one_step_result.target, of_blocks)
 
-        key = (inputs.setup, mu, floor, units, one_step_result)
+        key = (inputs.setup, mu, floor, inputs.units, one_step_result)
         estimated = self.keep(f"second-order bias {seed.repetition}", key, estimate)
         if estimated is None or not o.learning.second_order:
             return one_step_result, estimated
