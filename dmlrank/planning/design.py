@@ -28,7 +28,7 @@ from .plan import Plan, specify
 from .problem import Limits
 
 # The options of a plan of labels alone.
-_OF_VOTES = ("estimator", "position_bias", "category_weights", "graph", "edge_weights", "weights", "floor")
+_OF_VOTES = ("estimator", "position_bias", "category_weights", "graph", "edge_weights", "weights", "floor", "prompts")
 
 
 @checked
@@ -79,8 +79,8 @@ def design(
         earlier fit (:meth:`RankResults.design` does this), or from a judge where there is no human label yet. The plan
         keeps the array itself, not a copy. Or a frame, (n, K), with the scores of earlier models, a row for each prompt
         and a column for each model: the plan is then for runs of models on these prompts, of all models in a round of
-        its own, or of ``candidate``. It takes ``budget``, ``contrasts``, ``top``, ``against``, ``costs``,
-        ``min_propensity`` and ``prompts``, as the ``design`` of a fit of scores does.
+        its own, or of ``candidate``. It takes ``budget``, ``contrasts``, ``top``, ``against``, ``costs`` and
+        ``min_propensity``, as the ``design`` of a fit of scores does.
     functional : {"borda", "bt", "rank_centrality"} or Functional
         The scores that the labels are for, as for :func:`dml_rank`.
     budget : float
@@ -124,7 +124,7 @@ def design(
         Weights of contexts in the target population.
     prompts : {"random", "fixed"}
         Whether the scores are about the population that the prompts are a sample of ("random"), or about these prompts
-        alone ("fixed").
+        alone ("fixed"), of a plan of labels.
     floor : float
         Smallest probability of a category for functionals with a logit or a division. Smaller values of ``mu`` are
         clipped at the floor.
@@ -157,7 +157,6 @@ def design(
     """
     arguments, parameters = locals(), inspect.signature(design).parameters
     goal, limits = Goal(criterion, contrasts, top, against), Limits(budget, costs, min_propensity, one_pair, explore)
-    check_choice(prompts, PROMPTS, "prompts")
     if isinstance(mu, pd.DataFrame):
         given = [
             f"{name}=" for name in (*_OF_VOTES, "models", "contexts") if arguments[name] is not parameters[name].default
@@ -167,9 +166,10 @@ def design(
                 f"{', '.join(given) or 'functional='} belongs to a plan of labels, not of runs; leave it out"
             )
         with one_thread(), computing_with(n_jobs, progress):
-            return design_table(mu, goal, limits, prompts, candidate)
+            return design_table(mu, goal, limits, candidate)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan of runs, made from a frame of scores; leave it out")
+    check_choice(prompts, PROMPTS, "prompts")
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
     check_flag("position_bias", position_bias)
     if n_jobs is not None:

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 # propensities, and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no
 # propensity changes by more than _TOLERANCE, relative to its size.
 _MAX_STEPS, _TOLERANCE = 2000, 1e-9
+# Largest number of budgets, and a relative change from one to the next that is none, where weights follow the budget.
+_MAX_BUDGETS, _CLOSE_BUDGETS = 20, 5e-4
 
 
 def specify(problem: Problem, goal: Goal, limits: Limits) -> Plan:
@@ -617,6 +619,15 @@ class Plan(Solution, Summarised):
         if before is not None and relative_width(replace(self, sigma=before)) <= 1:
             raise OptionError("labels of the fit already reach this; ask for more, or plan from_scratch=True")
         found, least = cheapest(self, relative_width)
+        if self.goal.counts is not None:
+            # Weights by counts follow the budget, which follows them in turn.
+            assert isinstance(self.problem, VoteProblem)
+            for _ in range(_MAX_BUDGETS):
+                budget = found.budget
+                weighted = weighted_by_counts(Plan, self.problem, self.goal, replace(self.limits, budget=budget))
+                found, least = cheapest(weighted, relative_width)
+                if abs(np.log(found.budget / budget)) <= _CLOSE_BUDGETS:
+                    break
         if self.problem.spent and found.budget < self.problem.cost.min():
             raise OptionError("runs of the fit already reach this; ask for more")
         if least > 1:

@@ -258,7 +258,7 @@ def _rows_of_pairs(
     chosen = [p for p in order if total[p] > 0 and {models[first[p]], models[second[p]]} & in_table][:_MAX_PAIRS]
     rows = [(f"{models[first[p]]} vs. {models[second[p]]}", *[""] * 5, f"{total[p]:,.1f}") for p in chosen]
     is_all = len(chosen) == np.count_nonzero(total)
-    uniform = problem.uniform(solution.budget) * problem.n_contexts * (1 + problem.ordered)
+    uniform = problem.uniform(solution.expected_cost) * problem.n_contexts * (1 + problem.ordered)
     which = "all pairs" if is_all else "the pairs with the most expected labels"
     which += "" if len(in_table) == len(models) else " in which a model of the table is compared"
     which += ", both display orders together" if problem.ordered else ""

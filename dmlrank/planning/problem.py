@@ -113,10 +113,10 @@ class Problem(ABC):
     row: IntArray
     cost: FloatArray
     context_weight: FloatArray
-    fixed_prompts: bool
     models: tuple[str, ...]
     contexts: pd.DataFrame
     columns: tuple[str, ...]
+    fixed_prompts: bool = False
     candidate: str = ""
     one_pair: bool = False
     unit: float = 1.0

@@ -251,8 +251,7 @@ def score_problem(
             raise OptionError(
                 "from_scratch=True needs all scores (missing='common'); leave candidate= out, or from_scratch="
             )
-        if steps.options.prompts != "fixed":
-            goal = replace(goal, share=0.5)
+        goal = replace(goal, share=0.5)
     is_new = np.full(len(names), from_scratch) | (np.arange(len(names)) >= len(estimates.names))
     mean, predicted, before = scores.mean[:, like], predicted[:, like], np.where(is_new, 0.0, before[:, like])
     is_complete, is_there = is_complete[like] & ~is_new, np.isfinite(mean) & ~is_new
@@ -278,7 +277,6 @@ def score_problem(
         row=np.arange(n),
         cost=cost @ (group[:, None] == np.arange(group.max() + 1)),
         context_weight=context_weight,
-        fixed_prompts=steps.options.prompts == "fixed",
         models=tuple(names),
         candidate=candidate or "",
         contexts=_rows_of_samples(steps),
