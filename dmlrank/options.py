@@ -687,6 +687,12 @@ class Options:
         return str(self.propensity) if is_column else None
 
     @property
+    def for_other_cells(self) -> Options:
+        """These options for pairs that were judged or shown: supplied propensities are those of labels alone."""
+        is_marginal = isinstance(self.propensity, str) and self.propensity == "marginal"
+        return self if is_marginal or self.estimates_propensity else replace(self, propensity="estimate")
+
+    @property
     def style_columns(self) -> tuple[str, ...]:
         """Names of the columns with style differences; empty without an adjustment for style."""
         return () if self.adjust is None else self.adjust.columns

@@ -115,7 +115,7 @@ from .fit_covariance import (
     warn_of_scores_outside,
     warn_of_unanimous_pairs,
 )
-from .stages import FirstStages, RepetitionSeed, counted, one_by_one, read_units
+from .stages import FirstStages, OneRepetition, counted, one_by_one, read_units
 from .state import FitState, Inputs, Kept, Repetition, Source, StyleEstimates
 
 
@@ -253,24 +253,19 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
 
 def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     """Carry out one repetition: deal the folds, learn mu and pi on them, and correct F(mu) by one step."""
-    seed = RepetitionSeed(stages.options.seed, number)
-    folds = stages.folds(inputs, seed)
-    learnt = stages.learn(inputs, folds, seed)
-    floor = stages.floor(inputs, learnt.mu, seed)
-    of_votes, mean = stages.correct(inputs, learnt, floor, seed)
-    before, order = stages.at_both_orders(inputs, of_votes, seed)
-    one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, before, floor, seed)
-    style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
+    one = OneRepetition(stages, inputs, number)
+    learnt = one.learn()
+    floor = one.floor(learnt.mu)
+    of_votes, mean = one.correct(learnt, floor)
+    before, order = one.at_both_orders(of_votes)
+    one_step_result, second_order = one.without_second_order_bias(learnt.mu, floor, before)
+    style_terms, style_influence = one.at_equal_style(learnt.propensity)
     return Repetition(
-        folds=folds,
-        mu=learnt.mu,
-        propensity=learnt.propensity,
+        *learnt,
+        folds=one.folds,
         one_step_result=one_step_result,
         before_change=before,
         floor=floor,
-        mu_without_judge=learnt.mu_without_judge,
-        judge_correction=learnt.judge_correction,
-        judge_propensity=learnt.judge_propensity,
         mean=mean,
         second_order=second_order,
         order_effect=order,
