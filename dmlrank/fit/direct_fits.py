@@ -36,7 +36,6 @@ from .compared_pairs import (
     Setup,
     choose_pairs,
     comparison_graph,
-    models_apart,
     restrict_items,
     set_up_likelihood,
     votes_left_out,
@@ -96,8 +95,8 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     left_out = votes_left_out(data_as_read, data, graph, options, OrderChoice(False, 1))
     if left_out is not None:
         warn(left_out)
-    units = read_units(data, stages.source, options, None, for_first_stages=False)
-    apart = models_apart(data, options)
+    # Maximum likelihood uses no weights.
+    units = read_units(data, stages.source, replace(options, weights=None), None)
     likelihood = stages.keep(
         "likelihood",
         (data, graph_option, options.pairs.category_weights, options.pairs.apart, estimator.name, has_order),
@@ -107,7 +106,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
             else fit_bradley_terry(
                 *votes_by_order(data, setup.weights.first, setup.graph.edges), data.items, has_order=has_order
             )
-        ).without(apart),
+        ).without(setup.functional.apart),
     )
     influence = likelihood.influence(data, setup.weights.first, setup.graph.edges, units.blocks)
     unordered = data.unordered() if setup.weights.mirrored else data
@@ -135,11 +134,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     warn_of_covariance(covariance, data, options)
     if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
         warn_of_few_prompts(effective_contexts(influence), data.items, data.n_contexts, "", "")
-    shares, order = win_share(data, setup, likelihood), None
-    if not has_order:
-        order = ignored_order(unordered, setup, mu, units.of_contexts(data), influence.estimate, shares, options)
-        warn_of_ignored_order(order, data, remedy="position_bias=True, or estimator='debiased' with it,")
-    return FitState(
+    state = FitState(
         options=options,
         source=stages.source,
         data=data,
@@ -147,13 +142,17 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         setup=setup,
         units=units,
         influence=influence,
-        win_share=shares,
+        win_share=win_share(data, setup, likelihood),
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
         likelihood=likelihood,
         unanimous=unanimous,
-        ignored_order=order,
     )
+    if has_order:
+        return state
+    order = ignored_order(state, unordered, mu)
+    warn_of_ignored_order(order, data, remedy="position_bias=True, or estimator='debiased' with it,")
+    return replace(state, ignored_order=order)
 
 
 def win_share(
@@ -170,10 +169,8 @@ def order_influence(state: FitState, likelihood: BradleyTerryFit) -> Influence |
         return None
     derivative = np.zeros((state.data.n_items + 1, 1, 1))
     derivative[-1] = 1.0
-    edges, blocks = state.setup.graph.edges, state.units.blocks
-    correction = likelihood.corrections(derivative, state.data, state.setup.weights.first, edges=edges, blocks=blocks)
     value = np.full((len(state.data.x), 1), likelihood.order)
-    return replace(state.influence.by_context(), value=value, correction=correction)
+    return replace(state.influence.by_context(), value=value, correction=state.likelihood_corrections(derivative))
 
 
 def win_probability_influence(state: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
@@ -181,9 +178,7 @@ def win_probability_influence(state: FitState, item: int, opponent: int) -> tupl
     likelihood, first_weights = state.likelihood, state.setup.weights.first
     assert likelihood is not None
     p, derivative = likelihood.win_probability(state.data.x, item, opponent)
-    correction = likelihood.corrections(
-        derivative, state.data, first_weights, edges=state.setup.graph.edges, blocks=state.units.blocks
-    )
+    correction = state.likelihood_corrections(derivative)
     changes = partial(likelihood.changes, derivative, first_weights)
     unanimous_variance = None if state.unanimous is None else state.unanimous.covariance_along(changes)
     return replace(state.influence.by_context(), value=p[:, None], correction=correction), unanimous_variance

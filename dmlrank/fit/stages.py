@@ -292,11 +292,8 @@ class OneRepetition:
 
     def __init__(self, stages: FirstStages, inputs: Inputs, number: int) -> None:
         self.stages, self.inputs, self.options, self.estimator = stages, inputs, stages.options, stages.estimator
-        self.data, self.functional, self.seed = (
-            inputs.data,
-            inputs.setup.functional,
-            RepetitionSeed(stages.options.seed, number),
-        )
+        self.data, self.functional = inputs.data, inputs.setup.functional
+        self.seed = RepetitionSeed(self.options.seed, number)
         # How the learner of mu is tuned; None where the learner is the user's own, which reads no tune=.
         self._tune = None if not isinstance(self.options.learner, str) else self.options.learning.tune
         units, n_folds = inputs.fold_units, inputs.n_folds
@@ -669,29 +666,25 @@ def read_source(source: Source, options: Options) -> PreferenceData:
     return data
 
 
-def read_units(
-    data: PreferenceData, source: Source, options: Options, verdicts: Verdicts | None, *, for_first_stages: bool = True
-) -> Units:
+def read_units(data: PreferenceData, source: Source, options: Options, verdicts: Verdicts | None) -> Units:
     """Read clusters and weights of contexts, and divide the votes into influence blocks.
 
-    Maximum likelihood uses no weights. Verdicts of judges belong to no annotator.
+    Verdicts of judges belong to no annotator.
     """
-    clusters, weights, weight = read_clusters(data, options.clusters, options.context), options.weights, None
+    clusters, weights, task = read_clusters(data, options.clusters, options.context), options.weights, None
     if clusters is not None:
         require_effective_clusters(clusters)
     groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
     warn_of_shared_texts(data.shared_texts, groups, options.context)
-    if for_first_stages and isinstance(weights, pd.Series):
+    if isinstance(weights, pd.Series):
         labels, contexts = pd.Index(list(data.context_ids)), f"the contexts ({listed(options.context)})"
         if not options.context:
             labels, contexts = row_index(source.data, data.n_rows)[data.context_ids.astype(np.intp)], "the rows"
         weights = align_by_index(weights, labels, name="weights", of=contexts).to_numpy()
-    task = None
-    if for_first_stages and isinstance(weights, EqualTasks):
+    if isinstance(weights, EqualTasks):
         task = read_tasks(data, weights.column, are_fixed=clusters is None)
         weights = 1 / np.bincount(task)[task]
-    if for_first_stages:
-        weight = context_weights(data, weights)
+    weight = context_weights(data, weights)
     if clusters is None or clusters.of_vote is None:
         return Units(blocks_by_context(data), clusters, None, weight, task if clusters is None else None)
     blocks, annotator = blocks_by_group(data, clusters.of_vote, verdicts.cells.context if verdicts else None)

@@ -373,6 +373,12 @@ class FitState:
             return None
         return self.unanimous.covariance(score, self.first.floor, pooled=pooled)
 
+    def likelihood_corrections(self, derivative: FloatArray) -> FloatArray:
+        """Return how the labels of each block move functions of a fit by likelihood with this derivative."""
+        assert self.likelihood is not None
+        edges, first_weights = self.setup.graph.edges, self.setup.weights.first
+        return self.likelihood.corrections(derivative, self.data, first_weights, edges=edges, blocks=self.units.blocks)
+
     def influence_of(self, estimand: EstimandName) -> InfluenceFunction:
         """Return influence values of an estimand, averaged over repetitions as the estimator prescribes."""
         return self.estimator.average([r.one_step_result.influences[estimand] for r in self.repetitions])

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_flag, check_whole, checked, number_in
+from .._utils.argument_checks import check_whole, checked, number_in
 from .._utils.tasks_and_threads import Report, computing_with, one_thread
 from ..data.columns import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
@@ -171,7 +171,6 @@ def design(
         raise OptionError("candidate= is a model of a plan of runs, made from a frame of scores; leave it out")
     check_choice(prompts, PROMPTS, "prompts")
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
-    check_flag("position_bias", position_bias)
     if n_jobs is not None:
         check_whole("n_jobs", n_jobs, 1)
     table = mu_array(mu)
