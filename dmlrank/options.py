@@ -66,29 +66,22 @@ class EqualStyle:
     formula: str
 
     def __post_init__(self) -> None:
-        style_names(self.formula)
+        check_type("formula", self.formula, str, "a text such as '~ log_length + headers'")
+        if len(set(self.columns)) < len(self.columns):
+            raise OptionError(f"the style formula {self.formula!r} names a column twice; name every column once")
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns with style differences."""
-        return style_names(self.formula)
-
-
-def style_names(formula: str) -> tuple[str, ...]:
-    """Return the names of the columns in a formula of style differences."""
-    check_type("formula", formula, str, "a text such as '~ log_length + headers'")
-    right_side = formula.strip().removeprefix("~")
-    names = []
-    for term in map(str.strip, right_side.split("+")):
-        quoted = _QUOTED.fullmatch(term)
-        if quoted is None and not _NAME.fullmatch(term):
-            raise OptionError(
-                f"the style formula {formula!r} has the term {term!r}; allowed: names of columns joined by '+'"
-            )
-        names.append(quoted[2] if quoted else term)
-    if len(set(names)) < len(names):
-        raise OptionError(f"the style formula {formula!r} names a column twice; name every column once")
-    return tuple(names)
+        names = []
+        for term in map(str.strip, self.formula.strip().removeprefix("~").split("+")):
+            quoted = _QUOTED.fullmatch(term)
+            if quoted is None and not _NAME.fullmatch(term):
+                raise OptionError(
+                    f"the style formula {self.formula!r} has the term {term!r}; allowed: names of columns joined by '+'"
+                )
+            names.append(quoted[2] if quoted else term)
+        return tuple(names)
 
 
 EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"]

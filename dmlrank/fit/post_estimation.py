@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,7 +51,7 @@ def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[Flo
         influence, added = win_probability_influence(state, item, opponent)
     else:
         score = WinShare(state.setup.weights, item, opponent)
-        influences = _one_step_targets(state, score, state.repetitions)
+        influences = _one_step_targets(state, score)
         influence, estimates = state.estimator.average(influences), state.estimator.estimates(influences)
         added = state.unanimous_covariance(score, pooled=False)
     covariance = covariance_of(state, influence, np.empty((0, 1)), estimates, unanimous_covariance=added)
@@ -60,12 +59,12 @@ def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[Flo
     return share, replace(covariance, shares=shares_of(state, influence, covariance, WinShare.limits))
 
 
-def _one_step_targets(state: FitState, score: Functional, repetitions: Sequence[Repetition]) -> list[InfluenceFunction]:
-    """Return the one-step estimates of a functional from the first stages of repetitions."""
+def _one_step_targets(state: FitState, score: Functional) -> list[InfluenceFunction]:
+    """Return the one-step estimates of a functional from the first stages of each repetition."""
     data, blocks = state.data, state.units.blocks
     with computing_with(state.options.n_jobs):
         weight = state.units.weights(data)
-        return [one_step({"target": score}, data, r.nuisances, blocks, weight).target for r in repetitions]
+        return [one_step({"target": score}, data, r.nuisances, blocks, weight).target for r in state.repetitions]
 
 
 def restricted_against_projection(state: FitState) -> tuple[FloatArray, FloatArray, DifferenceTest]:
@@ -121,7 +120,7 @@ def restriction_null(state: FitState) -> RestrictedResampling:
 
 def scores_of_contexts(state: FitState) -> FloatArray:
     """Return F(mu(x)) of the contexts, (n, d), from out-of-fold probabilities, in a fit to mean preferences."""
-    targets = _one_step_targets(state, state.setup.functional, state.repetitions)
+    targets = _one_step_targets(state, state.setup.functional)
     return np.asarray(np.mean([target.by_context().value for target in targets], axis=0))
 
 

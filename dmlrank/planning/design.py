@@ -22,10 +22,11 @@ from ..functionals import Borda, CategoryWeights, Functional
 from ..functionals.linear_scores import MeanScore
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
-from .criteria import Goal, mu_array, read_category_weights, read_graph, read_names, rows_of_samples, vote_problem
+from .criteria import Goal
 from .from_fit import design_table
 from .plan import Plan, specify
 from .problem import Limits
+from .reading import mu_array, read_category_weights, read_graph, read_names, rows_of_samples, vote_problem
 
 # The options of a plan of labels alone.
 _OF_VOTES = ("estimator", "position_bias", "category_weights", "graph", "edge_weights", "weights", "floor", "prompts")

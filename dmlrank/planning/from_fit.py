@@ -34,12 +34,12 @@ from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..options import Options
 from ..report.phrases import AS_MET, counted, some_of
-from .cells import Computed, Rows
-from .criteria import Goal, of_eigenvalues, rows_of_samples, vote_problem
+from .criteria import Goal, of_eigenvalues
 from .plan import Plan, specify
-from .precision import labels_before
-from .problem import Limits, Tables, VoteProblem
+from .problem import Computed, Limits, Rows, Tables, VoteProblem
+from .reading import rows_of_samples, vote_problem
 from .score_plan import ScoreProblem, score_problem
+from .solution import labels_before
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000

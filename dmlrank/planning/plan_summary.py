@@ -19,10 +19,9 @@ from ..report.first_place import POWER
 from ..report.fit_summary import choose_models, chosen_names
 from ..report.phrases import counted
 from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text
-from .cells import map_blocks
 from .criteria import Targets
-from .precision import Solution, cheapest, covariance_of, critical_value, precision_of, solve
-from .problem import VoteProblem
+from .problem import VoteProblem, map_blocks
+from .solution import Solution, cheapest, covariance_of, critical_value, precision_of, solve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -47,7 +47,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from ..data.derived_pairs import DerivedPairs
@@ -62,17 +62,19 @@ from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
 from ..inference.score_limits import CombinedMeans
-from .cells import Computed, Propensities, cell_rates, propensity_table
-from .criteria import (
-    Goal,
-    array_of_costs,
-    criterion_rows,
-    of_eigenvalues,
-    positive_costs,
-    read_context_weights,
-    rows_of_samples,
+from .criteria import Goal, criterion_rows, of_eigenvalues
+from .problem import (
+    SMALLEST_SHARE,
+    Computed,
+    Drawn,
+    Limits,
+    Problem,
+    Propensities,
+    cell_rates,
+    drawn_together,
+    propensity_table,
 )
-from .problem import SMALLEST_SHARE, Drawn, Limits, Problem, drawn_together
+from .reading import array_of_costs, positive_costs, read_context_weights, rows_of_samples
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.05
@@ -269,7 +271,10 @@ def score_problem(
     variance = residual_variances(squares, predicted, drawn, is_complete)
     of_single_runs = residual_variances(squares + further, predicted, drawn, is_complete) if further.any() else variance
     correlation, fitted = residual_correlations(residual, is_complete), np.where(is_complete, mean, predicted)
-    cost = read_run_costs(limits.costs, n, len(names))
+    shapes = {(n,): "prompt", (len(names),): "model", (n, len(names)): "prompt and model"}
+    costs = array_of_costs(limits.costs, shapes)
+    by_row = positive_costs(costs[:, None] if costs.shape == (n,) else np.atleast_2d(costs))
+    cost = np.array(np.broadcast_to(by_row, (len(by_row), len(names))))
     context_weight = read_context_weights(steps.units.context_weight, n)
     problem = ScoreProblem(
         functional=steps.setup.functional,
@@ -435,10 +440,3 @@ def _between(
         drawn[j, :n_known] = (weight * deviation[:, :n_known]).mean(axis=0)
     total[:n_known, :n_known] = sigma - (drawn * correlation)[:n_known, :n_known]
     return of_eigenvalues((total + total.T) / 2, partial(np.maximum, 0))
-
-
-def read_run_costs(costs: ArrayLike, n: int, n_models: int) -> FloatArray:
-    """Return the cost of a run, (n or 1, K), from one number, (n,), (K,) where K differs from n, or (n, K)."""
-    array = array_of_costs(costs, {(n,): "prompt", (n_models,): "model", (n, n_models): "prompt and model"})
-    by_row = positive_costs(array[:, None] if array.shape == (n,) else np.atleast_2d(array))
-    return np.array(np.broadcast_to(by_row, (len(by_row), n_models)))

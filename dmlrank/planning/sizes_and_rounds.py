@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import array_of_numbers, check_alpha, check_whole, checked, number_in
+from .._utils.argument_checks import array_of_numbers, check_alpha, check_positive, check_whole, checked, number_in
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, shown
 from ..inference.covariance import Covariance
 from ..inference.ranks import multiple_for_all
 from ..inference.score_limits import normal_critical
-from .criteria import check_positive
 
 
 @checked

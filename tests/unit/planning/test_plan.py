@@ -25,8 +25,8 @@ from dmlrank.options import in_objects
 from dmlrank.planning import allocation, problem
 from dmlrank.planning.allocation import allocate, kkt_residual
 from dmlrank.planning.criteria import Goal
-from dmlrank.planning.precision import solve
 from dmlrank.planning.problem import Limits
+from dmlrank.planning.solution import solve
 
 from ...support import FORMULA, needs, two_of, without_order
 
@@ -62,7 +62,6 @@ def test_a_plan_is_the_clipped_square_root(mu, functional):
 def test_a_slack_budget_says_so(mu, one_pair):
     plan = dr.design(mu, budget=10_000, one_pair=one_pair)
     assert plan.slack
-    assert plan.expected_cost < 0.9 * plan.problem.total_cost
     assert "The budget is slack" in " ".join(plan.summary().as_text().split())
     assert "(slack)" in plan.summary().as_text()
     assert plan.expected_cost == pytest.approx(60 if one_pair else 60 * 12)
