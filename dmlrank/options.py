@@ -392,21 +392,23 @@ class CovarianceKeywords:
         used_by=(*_WITH_FIRST_STAGES, "bt_contextual"),
     )
 
+    def __post_init__(self) -> None:
+        groups = as_names(self.groups, "cov_kwds groups")
+        if len(groups) > 2:
+            raise OptionError(f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); allowed: one or two")
+        object.__setattr__(self, "groups", groups)
+        check_choice(self.prompts, PROMPTS, "cov_kwds prompts")
+
     @classmethod
     def of(cls, cov_kwds: object) -> CovarianceKeywords:
         """Return what the caller's mapping says; what is stored is returned as it is."""
         if isinstance(cov_kwds, cls):
             return cov_kwds
-        example = "a mapping such as {'groups': 'question_id'}"
-        check_type("cov_kwds", cov_kwds, Mapping | None, example)
-        given = dict(cast(Mapping[str, object], cov_kwds or {}))
+        check_type("cov_kwds", cov_kwds, Mapping | None, "a mapping such as {'groups': 'question_id'}")
+        given = dict(cast(Mapping[str, Any], cov_kwds or {}))
         for name in given:
             check_choice(name, ("groups", "prompts"), "cov_kwds key")
-        groups, prompts = as_names(given.get("groups"), "cov_kwds groups"), given.get("prompts", "random")
-        if len(groups) > 2:
-            raise OptionError(f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); allowed: one or two")
-        check_choice(prompts, PROMPTS, "cov_kwds prompts")
-        return cls(groups, str(prompts))
+        return cls(**given)
 
 
 @dataclass(frozen=True)
@@ -634,14 +636,12 @@ class Options:
         # The earlier clusters belong to cov_type="cluster"; a change to "robust" alone drops them.
         if changes.get("cov_type") == "robust" and not {"cov_kwds", "groups"} & set(changes):
             stored["cov_kwds"] = replace(self.cov_kwds, groups=())
-        for keyword, kind in _GROUPS.items():
+        for keyword in _GROUPS:
             single = {
                 name: value for name, value in changes.items() if name in OPTIONS and OPTIONS[name].group == keyword
             }
             if single:
-                held = stored.get(keyword, getattr(self, keyword))
-                every = {f.name: getattr(held, f.name) for f in fields(kind)} | single
-                stored[keyword] = CovarianceKeywords.of(every) if keyword == "cov_kwds" else kind(**every)
+                stored[keyword] = replace(stored.get(keyword, getattr(self, keyword)), **single)
         changed = replace(self, **stored)
         changed._check()
         return changed
@@ -805,8 +805,6 @@ def in_objects(single: Mapping[str, object]) -> dict[str, object]:
     given = {name: value for name, value in single.items() if not group.get(name)}
     for keyword, kind in _GROUPS.items():
         held = {name: value for name, value in single.items() if group.get(name) == keyword}
-        if held and keyword == "cov_kwds":
-            given[keyword] = {**cast(Mapping[str, object], given.get(keyword) or {}), **held}
-        elif held:
+        if held:
             given[keyword] = kind(**held)
     return given
