@@ -131,10 +131,6 @@ class RepetitionSeed(NamedTuple):
         entropy = [self.fit, self.repetition] if self.repetition else self.fit
         return np.random.SeedSequence(entropy, spawn_key=(int(draw),))
 
-    def by_fold(self, draw: Draw, n_folds: int) -> list[np.random.SeedSequence]:
-        """Return the seeds of one kind of draw in each fold."""
-        return self.child(draw).spawn(n_folds)
-
 
 class Learnt(NamedTuple):
     """What one repetition has learnt.
@@ -298,12 +294,12 @@ class OneRepetition:
         self._tune = None if not isinstance(self.options.learner, str) else self.options.learning.tune
         units, n_folds = inputs.fold_units, inputs.n_folds
 
-        def deal() -> Folds:
-            if n_folds == 1:
-                return Folds(np.zeros(len(units.unit), np.intp), units.unit, 1)
-            return assign_folds(units, n_folds, fold_key(*self.seed))
-
-        self.folds = self.keep("folds", (units, self.seed), deal)
+        one_fold = Folds(np.zeros(len(units.unit), np.intp), units.unit, 1)
+        self.folds = self.keep(
+            "folds",
+            (units, self.seed),
+            lambda: one_fold if n_folds == 1 else assign_folds(units, n_folds, fold_key(*self.seed)),
+        )
 
     def keep(self, name: str, key: tuple[object, ...], compute: Callable[[], T]) -> T:
         """Return the result of a stage of this repetition, as :meth:`FirstStages.keep` does."""
@@ -331,7 +327,7 @@ class OneRepetition:
                 "mu with verdicts",
                 (data, folds, verdicts, self._tune, seed),
                 lambda: fit_with_features(
-                    data, verdicts, folds, tune=self._tune, seeds=seed.by_fold(Draw.JUDGE, folds.n_folds)
+                    data, verdicts, folds, tune=self._tune, seeds=seed.child(Draw.JUDGE).spawn(folds.n_folds)
                 ),
             )
             return Learnt(with_verdicts, mu, propensity, judge_propensity, None)
@@ -379,7 +375,7 @@ class OneRepetition:
         data, folds = self.data, self.folds
         if folds.n_folds == 1:
             return CrossFittedMu((fit_pilot(data, self.functional.apart),), folds, data.x)
-        seeds = self.seed.by_fold(Draw.MU, folds.n_folds)
+        seeds = self.seed.child(Draw.MU).spawn(folds.n_folds)
         models = fit_all(data, folds, seeds, tune=self._tune, learner=self.options.learner, soft=soft, like=like)
         return CrossFittedMu(models, folds, data.x)
 
@@ -576,7 +572,7 @@ def propensities_of_cells(
     if o.propensity_formula is not None:
         with_features = with_columns(data, source.data, needed)
         data = replace(data, x=propensity_features(with_features, o.propensity_formula, source.environment))
-    return estimate_propensity(data, folds, seed.by_fold(draw, folds.n_folds), tune=o.learning.tune)
+    return estimate_propensity(data, folds, seed.child(draw).spawn(folds.n_folds), tune=o.learning.tune)
 
 
 def _is_same(a: object, b: object) -> bool:

@@ -52,7 +52,7 @@ def _all_shown(state: FitState, repetition: Repetition) -> VotingStage:
 def _from_battles(state: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
     """Return the voting stage of a repetition with estimated probabilities of showing a pair and of voting."""
     data, options, seed = state.data, state.options, RepetitionSeed(state.options.seed, number)
-    folds, seeds = repetition.folds, seed.by_fold(Draw.VOTE_RATES, repetition.folds.n_folds)
+    folds, seeds = repetition.folds, seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
     rates = estimate_vote_rates(data, battles, folds, seeds, tune=options.learning.tune)
     cells, cell = battles.cells(data.n_items, data.n_categories)
     shown = replace(data, cells=cells), options.for_other_cells, Draw.PROPENSITY

@@ -115,7 +115,7 @@ class ScoreProblem(Problem):
         return "grades" if self.are_grades else "runs"
 
     def words(self, joins_fit: bool) -> dict[str, str]:
-        runs = f"all {self.what}" if self.spent > 0 or self.candidate else f"these {self.what} alone"
+        runs = f"these {self.what} alone" if self.is_own_round else f"all {self.what}"
         once = " A model is run once on a prompt: another prompt is worth more than another run, until all are run."
         return {
             "cells": "Groups of models:",
@@ -125,6 +125,11 @@ class ScoreProblem(Problem):
             "uniform": "all models that are not complete, on the same random prompts",
             "labels": f"expected number of further {self.what}.{'' if self.are_grades else once}",
         }
+
+    @property
+    def is_own_round(self) -> bool:
+        """Whether a later fit has these runs alone, and no others."""
+        return not (self.spent > 0 or self.candidate)
 
     @property
     def groups(self) -> list[IntArray]:
@@ -248,12 +253,10 @@ def score_problem(
     if candidate is not None:
         proxy, goal = _stand_in(candidate, goal, estimates, is_complete)
         like, names = np.append(like, proxy), [*names, candidate]
-    if from_scratch:
-        if candidate is not None or not is_complete.all():
-            raise OptionError(
-                "from_scratch=True needs all scores (missing='common'); leave candidate= out, or from_scratch="
-            )
-        goal = replace(goal, share=0.5)
+    if from_scratch and (candidate is not None or not is_complete.all()):
+        raise OptionError(
+            "from_scratch=True needs all scores (missing='common'); leave candidate= out, or from_scratch="
+        )
     is_new = np.full(len(names), from_scratch) | (np.arange(len(names)) >= len(estimates.names))
     mean, predicted, before = scores.mean[:, like], predicted[:, like], np.where(is_new, 0.0, before[:, like])
     is_complete, is_there = is_complete[like] & ~is_new, np.isfinite(mean) & ~is_new
