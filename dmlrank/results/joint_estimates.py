@@ -458,8 +458,44 @@ class StyleResults(JointResults):
         Summary
             The table with notes.
         """
-        alpha = alpha_or_default(alpha, self.estimates.alpha)
-        return build_style_summary(self.estimates, self._style, self.table, self.rank_changes(alpha), alpha)
+        alpha, results, style = alpha_or_default(alpha, self.estimates.alpha), self.estimates, self._style
+        table, changes = self.table, self.rank_changes(alpha)
+        functional = results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
+        header = (("Functional:", functional, "No. Votes:", f"{style.n_votes:,}"),)
+        title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
+        digits = decimals(table["equal_se"].to_numpy(), fewest=2)
+        heads = ("raw", "averaged", "equal", "rank raw", "rank equal", "change", "change CI", "shift P")
+        moved = changes.loc[table.index]
+        columns = [score_texts(table[board].to_numpy(), table[f"{board}_se"].to_numpy(), digits) for board in _BOARDS]
+        columns += [[f"{rank:.0f}" for rank in table[name]] for name in ("rank_raw", "rank_equal")]
+        ends = zip(moved["change_low"], moved["change_high"], strict=True)
+        columns += [
+            [f"{change:+.0f}" for change in moved["change"]],
+            [f"[{low:+.0f}, {high:+.0f}]" for low, high in ends],
+            [p_value_text(p) for p in moved["p_adjusted"]],
+        ]
+        rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
+        return Summary(title, header, tuple((head, 1) for head in heads), rows, self._notes(alpha))
+
+    def _notes(self, alpha: float) -> tuple[str, ...]:
+        """Return the notes of the summary: slopes, the three leaderboards, changes of ranks, and log-loss."""
+        link = "log-odds" if self.estimates.kind.link == "logit" else "preferences"
+        boards = (
+            f"raw: scores without adjustment. averaged: {link} given prompt and style, averaged over the style of the "
+            f"answers that were shown. equal: the same with the slopes on style removed. Standard errors are in brackets."
+        )
+        if self.estimates.kind.link == "logit":
+            boards += " Raw and averaged scores differ because the mean of log-odds is not the log-odds of the mean."
+        changes = (
+            "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold for "
+            f"all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of the test "
+            "that the scores at equal style and the raw scores are equal (max-t)."
+        )
+        loss = (
+            f"The out-of-fold log-loss of the preference is {self._style.log_loss:.4f} with style and "
+            f"{self._style.log_loss_without:.4f} without."
+        )
+        return (slope_sentences(self.estimates, self._style), boards, changes, loss)
 
     def __repr__(self) -> str:
         return str(self.summary())
@@ -468,46 +504,3 @@ class StyleResults(JointResults):
     def _style(self) -> StyleEstimates:
         assert self.estimates.style is not None
         return self.estimates.style
-
-
-def build_style_summary(
-    results: Estimates, style: StyleEstimates, table: pd.DataFrame, changes: pd.DataFrame, alpha: float
-) -> Summary:
-    """Build the table of scores before and after the adjustment, with rank changes."""
-    functional = results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
-    header = (("Functional:", functional, "No. Votes:", f"{style.n_votes:,}"),)
-    title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
-    digits = decimals(table["equal_se"].to_numpy(), fewest=2)
-    heads = ("raw", "averaged", "equal", "rank raw", "rank equal", "change", "change CI", "shift P")
-    moved = changes.loc[table.index]
-    columns = [score_texts(table[board].to_numpy(), table[f"{board}_se"].to_numpy(), digits) for board in _BOARDS]
-    columns += [[f"{rank:.0f}" for rank in table[name]] for name in ("rank_raw", "rank_equal")]
-    ends = zip(moved["change_low"], moved["change_high"], strict=True)
-    columns += [
-        [f"{change:+.0f}" for change in moved["change"]],
-        [f"[{low:+.0f}, {high:+.0f}]" for low, high in ends],
-        [p_value_text(p) for p in moved["p_adjusted"]],
-    ]
-    rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
-    return Summary(title, header, tuple((head, 1) for head in heads), rows, _style_notes(results, style, alpha))
-
-
-def _style_notes(results: Estimates, style: StyleEstimates, alpha: float) -> tuple[str, ...]:
-    """Return the notes of a summary of scores before and after the adjustment."""
-    link = "log-odds" if results.kind.link == "logit" else "preferences"
-    boards = (
-        f"raw: scores without adjustment. averaged: {link} given prompt and style, averaged over the style of the "
-        f"answers that were shown. equal: the same with the slopes on style removed. Standard errors are in brackets."
-    )
-    if results.kind.link == "logit":
-        boards += " Raw and averaged scores differ because the mean of log-odds is not the log-odds of the mean."
-    changes = (
-        "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold for "
-        f"all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of the test "
-        "that the scores at equal style and the raw scores are equal (max-t)."
-    )
-    loss = (
-        f"The out-of-fold log-loss of the preference is {style.log_loss:.4f} with style and "
-        f"{style.log_loss_without:.4f} without."
-    )
-    return (slope_sentences(results, style), boards, changes, loss)
