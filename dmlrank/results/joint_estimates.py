@@ -482,14 +482,15 @@ class StyleResults(JointResults):
         link = "log-odds" if self.estimates.kind.link == "logit" else "preferences"
         boards = (
             f"raw: scores without adjustment. averaged: {link} given prompt and style, averaged over the style of the "
-            f"answers that were shown. equal: the same with the slopes on style removed. Standard errors are in brackets."
+            "answers that were shown. equal: the same with the slopes on style removed. Standard errors are in "
+            "brackets."
         )
         if self.estimates.kind.link == "logit":
             boards += " Raw and averaged scores differ because the mean of log-odds is not the log-odds of the mean."
         changes = (
-            "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold for "
-            f"all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of the test "
-            "that the scores at equal style and the raw scores are equal (max-t)."
+            "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold "
+            f"for all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of "
+            "the test that the scores at equal style and the raw scores are equal (max-t)."
         )
         loss = (
             f"The out-of-fold log-loss of the preference is {self._style.log_loss:.4f} with style and "
