@@ -401,7 +401,9 @@ def _contrasts(
         return *free_contrasts(estimates, hypothesis), 0.0
     ranking, one_each = ranking_of(estimates, "sensitivity"), np.eye(len(estimates.names))
     neighbours = free_contrasts(estimates, one_each[ranking[:-1]] - one_each[ranking[1:]])
-    return *neighbours, critical_of_pairs(estimates, simultaneous)
+    # Bounds are not of all looks.
+    assert isinstance(simultaneous, MaxT)
+    return *neighbours, simultaneous.critical_of_pairs(estimates.alpha)
 
 
 def ranking_of(estimates: Estimates, method: str) -> IntArray:
@@ -412,12 +414,6 @@ def ranking_of(estimates: Estimates, method: str) -> IntArray:
             f"outputs, such as {estimates.names[0]!r}"
         )
     return np.argsort(-estimates.merit, kind="stable")
-
-
-def critical_of_pairs(estimates: Estimates, simultaneous: Simultaneous) -> float:
-    """Return the critical value of the differences of all pairs; sensitivity and fragility are not of all looks."""
-    assert isinstance(simultaneous, MaxT)
-    return simultaneous.critical_of_pairs(estimates.alpha)
 
 
 def free_contrasts(estimates: Estimates, hypothesis: HypothesisLike) -> tuple[LinearHypothesis, FloatArray]:

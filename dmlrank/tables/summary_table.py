@@ -15,7 +15,6 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from .._utils.argument_checks import check_text, check_whole, checked
 
@@ -60,8 +59,7 @@ def fewest_decimals(is_natural: bool) -> int:
 
 def fixed_text(number: float, digits: int) -> str:
     """Return a number with a fixed number of decimals; a number that is rounded to zero has no sign."""
-    text = f"{number:.{digits}f}"
-    return text if text.strip("-0.") else text.lstrip("-")
+    return f"{number:z.{digits}f}"
 
 
 def score_texts(scores: NDArray[np.float64], std_errors: NDArray[np.float64], digits: int) -> list[str]:
@@ -167,13 +165,12 @@ def not_a_formula(text: str) -> str:
 
 def safe_csv(table: pd.DataFrame) -> str:
     """Return a table as CSV in which no name is a formula."""
-    texts = {
-        name: table[name].map(lambda cell: not_a_formula(cell) if isinstance(cell, str) else cell)
-        for name in table.columns
-        if not (is_numeric_dtype(table[name].dtype) or is_bool_dtype(table[name].dtype))
-    }
-    heads = [not_a_formula(name) if isinstance(name, str) else name for name in table.columns]
-    return rows_of_csv(table.assign(**texts).set_axis(heads, axis=1).to_csv(index=False, lineterminator="\r\n"))
+
+    def safe(cell: object) -> object:
+        return not_a_formula(cell) if isinstance(cell, str) else cell
+
+    texts = table.select_dtypes(exclude=["number", "bool", "boolean"]).map(safe)
+    return rows_of_csv(table.assign(**texts).rename(columns=safe).to_csv(index=False, lineterminator="\r\n"))
 
 
 def rows_of_csv(text: str) -> str:
@@ -341,7 +338,7 @@ class Summary:
 
     def as_markdown(self) -> str:
         """Return the table as GitHub-flavoured Markdown."""
-        heads = ["" if place == 0 and not self.name_place else head for place, head in enumerate(_flat_heads(self))]
+        heads = _flat_heads(self)
         lines = [f"**{_markdown(self.title)}**", ""]
         if self.header:
             lines += ["| | | | |", "|:--|:--|:--|:--|"]
