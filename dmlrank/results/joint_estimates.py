@@ -63,20 +63,20 @@ class JointEstimates(NamedEstimates):
     @classmethod
     def by_block(
         cls,
-        index: pd.MultiIndex,
+        index: pd.Index,
         estimate: FloatArray,
         covariance: Covariance,
         fit: Estimates,
         reason: str | None = None,
     ) -> JointEstimates:
-        """Return estimates that are named by block and model, ``block: model``, with level and seed of a fit.
+        """Return estimates that are named ``block: model``, or by model alone, with level and seed of a fit.
 
         Where two names would be equal, names of blocks or models that contain ``": "`` are quoted.
         """
         return cls(
             estimate=estimate,
             covariance=covariance,
-            names=joined_names(list(index), ": "),
+            names=joined_names(index.to_frame().to_numpy().tolist(), ": "),
             reason=fit.reason if reason is None else reason,
             index=index,
             alpha=fit.alpha,

@@ -487,10 +487,7 @@ class GradeReport(JointResults, TitledTable):
         k, factor = len(e.names), e.scale.factor
         basis = free_basis(np.ones((1, k)), k)
         covariance = Covariance(g.favour_covariance * factor**2, basis, df=e.covariance.df)
-        index = pd.Index(list(e.names), name="model")
-        return JointEstimates(
-            g.favour * factor, covariance, e.names, "", index=index, alpha=e.alpha, seed=e.description.seed
-        )
+        return JointEstimates.by_block(pd.Index(e.names, name="model"), g.favour * factor, covariance, e, "")
 
     @property
     def models(self) -> pd.DataFrame:

@@ -948,11 +948,8 @@ class RankResults(Summarised):
         """
         from .annotators import annotators_of
 
-        def refit(rows: pd.DataFrame) -> tuple[RankResults, FitState]:
-            other = self.update(data=rows)
-            return other, other._fit
-
-        return annotators_of(self._fit, column, alpha_or_default(alpha, self.estimates.alpha), refit)
+        alpha = alpha_or_default(alpha, self.estimates.alpha)
+        return annotators_of(self._fit, column, alpha, lambda rows: self.update(data=rows))
 
     @Needs(means="it counts runs that succeed", one_look="its bands are those of one look", data=True)
     def curve(self, kind: str | None = None, most: int | None = None, alpha: float | None = None) -> pd.DataFrame:
