@@ -8,7 +8,7 @@ import io
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
@@ -438,9 +438,8 @@ class Summarised:
     def __init_subclass__(cls) -> None:
         checked(cls)
 
-    def summary(self) -> Summary:
-        """Return the table for a report."""
-        raise NotImplementedError
+    # The table for a report.
+    summary: Callable[..., Summary]
 
     def __str__(self) -> str:
         return self.summary().as_text()
