@@ -38,11 +38,11 @@ from ..tables.summary_table import (
     p_value_text,
     score_texts,
 )
-from .joint_estimates import JointBoards, JointEstimates, reversals_in
+from .joint_estimates import JointEstimates, JointResults, reversals_in
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
 from .rank_results import RankResults, result_of
-from .ranking import make_board
-from .requirements import Needs
+from .ranking import Boards, make_board
+from .requirements import ModelTable, Needs
 from .units_and_views import alpha_or_default, in_unit
 
 # Properties that automatic names are made from, in this order.
@@ -72,7 +72,7 @@ _ALL_PAIRS = (
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(JointBoards):
+class Comparison(JointResults, ModelTable, Boards):
     """Results side by side; :func:`dmlrank.compare` returns an object of this class.
 
     Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for live

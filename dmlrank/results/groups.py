@@ -31,8 +31,8 @@ from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.render_page import Board
 from ..tables.summary_table import Summary, decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from .context_variables import ContextDesign
-from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in
-from .ranking import make_board
+from .joint_estimates import JointEstimates, JointResults, reversals_in
+from .ranking import Boards, make_board
 from .requirements import ModelTable
 from .units_and_views import alpha_or_default, drawn, in_unit, simultaneous_of
 
@@ -47,7 +47,7 @@ _POINTS = 25
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GroupResults(JointBoards, Generic[Result]):
+class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
     """Scores in every group of prompts; :meth:`RankResults.by` returns an object of this class.
 
     ``groups["coding"]`` is the result of one group. Tests across groups name scores as ``"group: model"``.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
@@ -13,10 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.argument_checks import check_type
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..fit.state import StyleEstimates
 from ..inference.covariance import Covariance
@@ -34,10 +30,8 @@ from ..inference.wald import (
 )
 from ..report.fact_words import slope_sentences
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.render_page import Board, Masthead, write_page
 from ..tables.summary_table import Summarised, Summary, decimals, p_value_text, score_texts
-from .pareto import Pareto
-from .requirements import ModelTable, have_same_scores, joined_names
+from .requirements import joined_names
 from .score_tests import ZTestResults
 from .units_and_views import alpha_or_default
 
@@ -188,67 +182,6 @@ class JointResults(Summarised):
         }
         frame = pd.DataFrame(columns, index=joint.index)
         return frame.rename_axis([*joint.index.names[:-1], "term"]).reset_index()
-
-
-class JointBoards(JointResults, ModelTable):
-    """Groups and comparisons: several leaderboards, which one page shows behind tabs."""
-
-    __slots__ = ()
-
-    def report(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        title: str | None = None,
-        source: str = "",
-        unit: str = "",
-        links: Mapping[str, str] | None = None,
-        group: Mapping[str, str] | None = None,
-        alpha: float | None = None,
-        pareto: Pareto | None = None,
-    ) -> str:
-        """Write one HTML file with all leaderboards behind tabs, the first of which has them side by side.
-
-        Rank sets, groups of letters and tests of pairs hold within each leaderboard. The page needs Jinja2.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write; None returns the text.
-        title, source, unit, links, group
-            As for :meth:`RankResults.report`.
-        alpha : float, optional
-            One minus the joint level within each leaderboard; that of each fit when None.
-        pareto : Pareto, optional
-            What :meth:`RankResults.pareto` returned; the leaderboard with its scores gets a section on cost.
-
-        Returns
-        -------
-        str
-            The path; the text of the page where ``path`` is None.
-        """
-        check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
-        differing, boards, tables = self._page(alpha, unit)
-        if pareto is not None:
-            own = boards if not unit else self._page(alpha, "")[1]
-            places = [n for n, board in enumerate(own) if have_same_scores(pareto.estimates, board.results)]
-            if not places:
-                raise OptionError(
-                    "pareto= was computed from another result: no leaderboard of this page has its scores"
-                )
-            board = boards[places[0]]
-            boards[places[0]] = replace(board, sections=(pareto.page_section(board.results),))
-        # The table of the page is made from the leaderboards, and says itself what its columns are.
-        notes = (
-            re.sub(r"^Each (?:result|column) has .*?\. ?|\"P equal\" tests .*?\. ?", "", note)
-            for note in tables[0].notes
-        )
-        tables[0] = replace(tables[0], notes=tuple(filter(None, notes)))
-        masthead = Masthead("Leaderboards" if title is None else title, source, links or {}, group or {})
-        return write_page(path, masthead, boards, tables, side_by_side=differing)
-
-    # What leaderboards differ in, these, and the tables of the first tab.
-    _page: Callable[[float | None, str], tuple[str, list[Board], list[Summary]]]
 
 
 def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[str, int]) -> pd.DataFrame:

@@ -146,11 +146,15 @@ class SensitivityResults(TitledTable):
             "every prompt therefore counts as shown, so that the bounds are wide."
         )
 
-    def page_section(self) -> tuple[str, str, Summary, str]:
-        """Return title, table and note of the section in a page, which has no picture."""
+    def page_section(self, shown: Estimates) -> tuple[str, str, Summary, str]:
+        """Return title, table and note of the section in a page, which has no picture, in the unit that is shown."""
+        factor = shown.scale.factor / self.estimates.scale.factor
+        frame = self.result_frame.assign(**{side: factor * self.result_frame[side] for side in _SIDES})
+        numbers, errors = factor * self.estimate, factor * self.std_error
+        own = replace(self, estimates=shown, result_frame=frame, estimate=numbers, std_error=errors)
         assumed = "The scores assume that votes not cast are like those cast. Suppose that they are not:"
         text = f"{assumed} {_GAMMA} {self._shown_battles()} {self.sentence()}"
-        return "If those who vote differ from those who do not", "", replace(self.summary(), notes=()), text
+        return "If those who vote differ from those who do not", "", replace(own.summary(), notes=()), text
 
 
 def gamma_text(gamma: float) -> str:
