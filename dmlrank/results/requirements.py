@@ -116,7 +116,7 @@ class Needs:
     unadjusted: Scores that are not those at equal style.
     no_means, means: Scores that are not, or that are, means of scores.
     one_look: A single look.
-    drawn: Whether statements follow from critical values, so that a bootstrap view has it, as it has what needs nothing.
+    drawn: Whether statements follow from critical values, so that a bootstrap view has the method.
     intervals, data: Whether the result needs intervals, or data and learners.
     """
 
