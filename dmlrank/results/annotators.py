@@ -179,9 +179,8 @@ def _test_same(steps: FitState, other: FitState) -> WaldTestResults:
     names = steps.setup.functional.names(steps.data.items)
     first, second = (one.influence.by_context() for one in (steps, other))
     change = second.centred - first.centred
-    gauge, clusters = steps.setup.functional.gauge(steps.data.n_items).basis, steps.units.clusters
-    clusters = None if clusters is None else clusters.without_annotators()
-    covariance = clustered_covariance(side_by_side([StackedInfluence(change)]), gauge, clusters, None)
+    gauge, influence = steps.setup.functional.gauge(steps.data.n_items).basis, side_by_side([StackedInfluence(change)])
+    covariance = clustered_covariance(influence, gauge, steps.units.clusters, None)
     estimates = NamedEstimates(second.estimate - first.estimate, covariance, names, "scores have the same level", None)
     return wald_test(estimates, LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))
 

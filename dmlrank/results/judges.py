@@ -392,9 +392,7 @@ def audit_judges(
         rows += [(name, effect) for effect in (_AGREEMENT, *columns)]
         counts[name] = len(both)
     stacked = side_by_side([StackedInfluence(influence) for influence in influences])
-    clusters = steps.units.clusters
-    clusters = None if clusters is None else clusters.without_annotators()
-    covariance = clustered_covariance(stacked, np.empty((0, len(rows))), clusters, None)
+    covariance = clustered_covariance(stacked, np.empty((0, len(rows))), steps.units.clusters, None)
     index = pd.MultiIndex.from_tuples(rows, names=["judge", "effect"])
     joined, seed = joined_names(rows, ": "), steps.options.seed
     joint = JointEstimates(np.concatenate(estimates), covariance, joined, "", index=index, alpha=alpha, seed=seed)

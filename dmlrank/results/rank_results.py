@@ -630,14 +630,13 @@ class RankResults(Boards):
         from .score_tests import confidence_ellipsoid
 
         e, named, alpha = self.estimates, named_estimates(self.estimates), self._alpha(alpha)
-        if contrasts is not None:
-            if models is not None:
-                raise OptionError("models= and contrasts= both define the region; give one of them")
-            return confidence_ellipsoid(named, named.hypothesis(contrasts), alpha, is_natural=e.scale.natural)
+        if contrasts is not None and models is not None:
+            raise OptionError("models= and contrasts= both define the region; give one of them")
         places = places_of(e.names, models, "model" if e.of_models else "output")
         names = tuple(e.names[place] for place in places)
         rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), names)
-        return confidence_ellipsoid(named, rows, alpha, scores=True, is_natural=e.scale.natural)
+        rows = rows if contrasts is None else named.hypothesis(contrasts)
+        return confidence_ellipsoid(named, rows, alpha, scores=contrasts is None, is_natural=e.scale.natural)
 
     @Needs(
         unadjusted="its bounds are those of scores of all votes without adjustment",
