@@ -233,10 +233,8 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
             for scores in index_of_score.T
         ]
         frame = pd.DataFrame(np.array(rows), columns=["statistic", "df", "p_value"], index=self.models)
-        is_tested = frame["p_value"].notna().to_numpy()
-        adjusted = np.full(len(frame), np.nan)
-        adjusted[is_tested] = holm(frame["p_value"].to_numpy()[is_tested])
-        frame = frame.assign(df=frame["df"].astype(int), p_holm=adjusted)
+        p = frame["p_value"].dropna()
+        frame = frame.assign(df=frame["df"].astype(int), p_holm=pd.Series(holm(p.to_numpy()), p.index))
         # Holm's method counts these models, too, so that no p-value depends on them otherwise.
         is_unseen = self._is_unseen.reshape(len(self), -1).any(axis=0)
         in_doubt = frame.index.isin(self.estimates.diagnostics.doubtful_models)

@@ -313,9 +313,8 @@ def _means_of_projection(
     A coefficient is a mean over prompts of a_i Y_i, with ``weights`` a, (n, P). Its units are those with some a_i, and
     an unseen one may have the largest |a_i|. One without negative a_i, such as that of a group, is a weighted mean.
     """
-    clusters, parts, n = steps.units.clusters, [], len(weights)
-    codes = np.arange(n) if clusters is None else np.unique(clusters.of_context, return_inverse=True)[1]
-    n_models = len(of_fit.estimate)
+    cluster, parts, n, n_models = steps.units.cluster, [], len(weights), len(of_fit.estimate)
+    codes = np.arange(n) if cluster is None else cluster
     own = np.maximum(of_fit.high - of_fit.estimate, of_fit.estimate - of_fit.low)
     unbounded = np.full(n_models, UNBOUNDED)
     for column, weight in enumerate(weights.T):

@@ -349,9 +349,8 @@ class StyleResults(JointResults):
         errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))
         family = Family.of_contrasts(joint, contrasts)
         critical = family.critical(alpha)
-        names = {"rank_before": "rank_raw", "rank_after": "rank_equal", "rank_change": "change"}
-        names |= {"rank_change_low": "change_low", "rank_change_high": "change_high"}
         moves = pd.DataFrame(rank_changes((raw, equal), above), index=pd.Index(self.estimates.models, name="model"))
+        moves = moves.set_axis(["rank_raw", "rank_equal", "change", "change_low", "change_high"], axis=1)
         shifts = {
             "shift": shift,
             "shift_se": errors,
@@ -359,7 +358,7 @@ class StyleResults(JointResults):
             "shift_high": shift + critical * errors,
             "p_adjusted": family.p_values(z_statistics(shift, errors)),
         }
-        return moves.rename(columns=names).assign(**shifts).sort_values("rank_equal", kind="stable")
+        return moves.assign(**shifts).sort_values("rank_equal", kind="stable")
 
     def tidy(self, alpha: float | None = None) -> pd.DataFrame:
         """Return one row per slope.

@@ -56,20 +56,9 @@ from ..report.fit_summary import (
     slim_summary,
     tidy_frame,
 )
-from ..report.phrases import (
-    doubt_note,
-    enumerated,
-    some_of,
-)
+from ..report.phrases import doubt_note, enumerated, some_of
 from ..tables.summary_table import Summary, inert
-from .ranking import (
-    Boards,
-    PairwiseResults,
-    RankSets,
-    make_boards,
-    pairs_to_compare,
-    places_to_compare,
-)
+from .ranking import Boards, PairwiseResults, RankSets, make_boards, pairs_to_compare, places_to_compare
 from .requirements import Needs, members, named_estimates, require_steps
 from .units_and_views import (
     adjusted_p_values,

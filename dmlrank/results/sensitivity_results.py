@@ -260,19 +260,12 @@ def analyse_sensitivity(
         "gamma_interval": tipping_gammas(bounds.gamma, of_limits),
     }
     shift = scale.shift * contrasts.matrix.sum(axis=1)
-    shown_bounds = replace(
-        bounds,
-        lower=scale.factor * bounds.lower + shift,
-        upper=scale.factor * bounds.upper + shift,
-        lower_error=scale.factor * bounds.lower_error,
-        upper_error=scale.factor * bounds.upper_error,
-    )
     # A row per hypothesis and gamma that the user asked for.
     rows, n_contrasts = np.flatnonzero(np.isin(bounds.gamma, gammas)), len(contrasts.labels)
     columns = {
         "hypothesis": np.repeat(np.array(contrasts.labels, dtype=object), len(rows)),
         "gamma": np.tile(bounds.gamma[rows], n_contrasts),
-        **{name: getattr(shown_bounds, name)[rows].T.ravel() for name in _SIDES},
+        **{name: (scale.factor * getattr(bounds, name)[rows] + shift).T.ravel() for name in _SIDES},
     }
     return SensitivityResults(
         result_frame=pd.DataFrame(columns),
