@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.argument_checks import check_text, check_whole, checked
+from .._utils.argument_checks import check_text, checked
 
 # Smaller p-values are shown as "below 0.001".
 _SMALLEST_P_VALUE = 0.0005
@@ -241,7 +241,6 @@ class Summary:
 
     def is_text(self, place: int) -> bool:
         """Whether a column is aligned left, because it holds names or other text; ``place`` counts from zero."""
-        check_whole("place", place, 0)
         return place <= self.name_place or place in self.text_columns
 
     def facts(self) -> list[tuple[str, str]]:
