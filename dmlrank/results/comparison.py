@@ -348,7 +348,7 @@ class Comparison(JointResults, ModelTable, Boards):
         joint = self.joint_or_reason
         reversals = joint if isinstance(joint, str) else self.reversals()
         reversed_pairs = phrases.reversal_note(self.names, results, reversals, results[0].alpha)
-        notes = tuple(filter(None, (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)))
+        notes = (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)
         table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes)
         return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
 
@@ -397,9 +397,8 @@ class Comparison(JointResults, ModelTable, Boards):
         )
         counts = f"{phrases.counted(len(rows), 'model')}, {phrases.counted(len(later), 'later result')}"
         header = (("Scores:", score_words(first), "Changes:", counts),)
-        notes = tuple(filter(None, (note, changes.level_note)))
         columns = tuple((head, 1) for of_result in heads for head in of_result)
-        return Summary(f"Changes of Scores from {reference}", header, columns, rows, notes)
+        return Summary(f"Changes of Scores from {reference}", header, columns, rows, (note, changes.level_note))
 
     def _columns(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)

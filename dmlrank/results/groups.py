@@ -357,8 +357,8 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
         if reasons := "; ".join(f"{name} ({reason})" for name, reason in self.left_out):
             notes.append(f"These groups have no scores: {reasons}.")
         notes += [phrases.as_sentence(self.joint.covariance.note), *phrases.few_votes_note(fit)]
-        texts = tuple(filter(None, [*notes, *phrases.doubt_note(fit)]))
-        table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, texts)
+        notes += phrases.doubt_note(fit)
+        table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, tuple(notes))
         return table.with_notes(shown.note("Tests and adjusted p-values"))
 
     def plot(
@@ -413,7 +413,7 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
         if len(self.models) > 1 < len(self):
             fits = [self.estimates] * len(self)
             notes.append(phrases.reversal_note(self.groups, fits, self.reversals(), self.joint.alpha, "groups"))
-        table = self._table(None, None, equality).with_notes(*filter(None, notes))
+        table = self._table(None, None, equality).with_notes(*notes)
         return f"by {self.variable}", boards, [table]
 
     def _first_places(self, boards: Sequence[Board], equality: WaldTestResults | str) -> str:
@@ -638,7 +638,7 @@ class Projection(JointResults, ModelTable):
         tested = f"Tests of the terms{without} (hypothesis: no model's score varies with the term): {tests}."
         tested *= bool(tests)
         notes = (meaning, tested, phrases.as_sentence(self.joint.covariance.note), *phrases.doubt_note(fit))
-        table = Summary("Scores Projected on Functions of the Prompt", header, heads, rows, tuple(filter(None, notes)))
+        table = Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes)
         return table.with_notes(shown.note("Sums of coefficients and tests of terms"))
 
     def __repr__(self) -> str:

@@ -154,7 +154,7 @@ class Boards(Summarised):
                 re.sub(r"^Each (?:result|column) has .*?\. ?|\"P equal\" tests .*?\. ?", "", note)
                 for note in tables[0].notes
             )
-            tables[0] = replace(tables[0], notes=tuple(filter(None, notes)))
+            tables[0] = replace(tables[0], notes=tuple(notes))
         masthead = Masthead(heading if title is None else title, source, links or {}, group or {})
         return write_page(path, masthead, boards, tables, side_by_side=differing)
 
@@ -448,7 +448,7 @@ class RankSets(ModelTable):
             "shared letter does not show equality.",
             " ".join([*few_prompts_note(e), *unseen_note(e), *doubt_note(e), *sequential_note(e)]),
         )
-        return Summary("Ranks", header, columns, rows, tuple(filter(None, notes)))
+        return Summary("Ranks", header, columns, rows, notes)
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw every model's rank as a point on a bar that is its confidence set; this needs matplotlib.

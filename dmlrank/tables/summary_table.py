@@ -227,7 +227,8 @@ class Summary:
     numbered: bool = True
 
     def __post_init__(self) -> None:
-        """Check that every cell has a head: a table would drop the last cells of its rows in silence."""
+        """Leave out empty notes, and check that every cell has a head: the last cells would be dropped in silence."""
+        object.__setattr__(self, "notes", tuple(filter(None, self.notes)))
         n_cells = 1 + sum(span for _, span in self.columns)
         assert all(len(row) == n_cells for row in self.rows), f"{self.title!r} has rows without {n_cells} cells"
 
@@ -383,7 +384,7 @@ class Summary:
 
     def with_notes(self, *notes: str) -> Summary:
         """Return the table with further notes before its own ones; empty notes are left out."""
-        return replace(self, notes=(*filter(None, notes), *self.notes))
+        return replace(self, notes=(*notes, *self.notes))
 
     def as_latex(self, *, longtable: bool | None = None, label: str | None = None) -> str:
         r"""Return the table as LaTeX; the document needs ``\usepackage{booktabs,longtable}``.
