@@ -300,10 +300,6 @@ class Clusters:
     second_of_context: IntArray | None = None
     of_vote: IntArray | None = None
 
-    def without_annotators(self) -> Clusters:
-        """Return the clusters of contexts alone."""
-        return self if self.of_vote is None else replace(self, names=self.names[:1], of_vote=None)
-
 
 def few_prompts_advice(n_prompts: int, by: str) -> str:
     """Say what to do where many annotators voted on few prompts; ``by`` names the clusters of the annotators."""
