@@ -42,7 +42,6 @@ from .frames import column_names, is_partitioned, require_columns, take_columns
 from .graph import MOST_OF_ALL
 from .outcomes import (
     WINNERS,
-    ComparedItems,
     Outcomes,
     is_named_probability,
     read_labels,
@@ -229,8 +228,8 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
         else:
             label = rows.roles[formula.outcome]
             label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
-            compared_items = ComparedItems(first, second, items)
-            outcomes = read_labels(label, compared_items, votes_of_rows[formula.outcome], options.categories)
+            column = votes_of_rows[formula.outcome]
+            outcomes = read_labels(label, column, (first, second), items, options.categories)
     else:
         compared = rows.derived if compares else rows.derived.only(np.zeros(len(rows.table), dtype=bool))
         items, (vote_row, first, second, y) = rows.derived.models, compared.compare()
@@ -495,10 +494,12 @@ def _without_same(rows: Rows) -> Rows:
     count, n_all = np.bincount(first[is_same], of_same, len(items)), rows.number(first >= -1)
     n_same = rows.number(is_same)
     if n_same > MOST_OF_ALL * n_all:
-        row = int(np.flatnonzero(is_same)[0])
+        places = rows.index[is_same]
         raise DataError(
-            f"{n_same:,} of {n_all:,} rows compare a model with itself, first row {rows.index[row]}: "
-            f"{items[first[row]]!r}; check the columns {formula.first!r} and {formula.second!r}, or drop these rows"
+            f"{n_same:,} of {n_all:,} rows compare a model with itself, first row {places[0]}: "
+            f"{items[first[is_same][0]]!r}; check the columns {formula.first!r} and {formula.second!r}, or drop these "
+            f"rows",
+            places,
         )
     most_first = np.argsort(-count, kind="stable")[: np.count_nonzero(count)]
     return replace(rows.only(~is_same), same=tuple((items[j], int(count[j])) for j in most_first))
