@@ -17,7 +17,7 @@ from .._utils.tasks_and_threads import warn
 from ..exceptions import DataError, shown
 from ..options import Options
 from .arrays import AnyArray, BoolArray, IntArray, is_vector_column
-from .columns import CodedColumn, Columns, identity_texts, value_codes
+from .columns import CodedColumn, identity_texts, value_codes
 from .derived_pairs import DerivedPairs
 from .formula.features import Environment, FeatureNames
 from .formula.parse import Formula
@@ -129,14 +129,6 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
                 f"feature {name!r} differs within {n_contexts} contexts, first in {identifier}: {first} and {second}; "
                 f"a context has one value of every feature: if {name!r} tells contexts apart, add it to context="
             )
-
-
-def identifiers(rows: Rows, first_row: IntArray) -> AnyArray:
-    """Return the identifier of each context, (n,): a cell or tuple of cells of ``context=``; without it, the row."""
-    ids, context = np.empty(len(first_row), dtype=object), rows.options.context
-    columns = Columns(context, rows.table.iloc[first_row])
-    ids[:] = columns.identifiers(context) if context else rows.index[first_row]
-    return ids
 
 
 def warn_of_repeats(rows: Rows) -> bool:

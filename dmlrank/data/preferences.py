@@ -305,6 +305,12 @@ class Clusters:
     second_of_context: IntArray | None = None
     of_vote: IntArray | None = None
 
+    @property
+    def by_name(self) -> dict[str, tuple[IntArray, str]]:
+        """Clusters by column, each with what they are of: contexts or votes."""
+        parts = [(self.of_context, "contexts"), (self.second_of_context, "contexts"), (self.of_vote, "votes")]
+        return dict(zip(self.names, ((code, of) for code, of in parts if code is not None), strict=True))
+
     def without_annotators(self) -> Clusters:
         """Return the clusters of contexts alone."""
         return self if self.of_vote is None else replace(self, names=self.names[:1], of_vote=None)
@@ -357,8 +363,7 @@ def effective_clusters(cluster: IntArray, weight: FloatArray | None = None) -> f
 
 def require_effective_clusters(clusters: Clusters) -> None:
     """Raise where so few clusters have most of the contexts or votes that there is no standard error."""
-    present = (clusters.of_context, clusters.second_of_context, clusters.of_vote)
-    for name, cluster in zip(clusters.names, (code for code in present if code is not None), strict=True):
+    for name, (cluster, _) in clusters.by_name.items():
         effective = effective_clusters(cluster)
         # A single cluster has an error of its own.
         if effective > 1 and round(effective) < FEWEST_EFFECTIVE:

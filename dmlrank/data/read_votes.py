@@ -34,7 +34,7 @@ from .columns import (
     row_index,
     similar_names,
 )
-from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats, warn_of_shared_prompts
+from .contexts import Rows, check_constant_features, find_contexts, warn_of_repeats, warn_of_shared_prompts
 from .derived_pairs import DerivedPairs
 from .formula.features import Environment, FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import Formula, names_in, parse_formula
@@ -238,6 +238,8 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
     if rows.copies is not None:
         cells = replace(cells, n_votes=rows.copies, copies=rows.copies)
+    ids, context = np.empty(len(first_row), dtype=object), options.context
+    ids[:] = Columns(context, rows.table.iloc[first_row]).identifiers(context) if context else rows.index[first_row]
     # Later steps need no columns that only features use and that are large: vectors, and numbers of partitioned data.
     named = {*rows.optional, *options.context, *rows.extras}
     large = {*rows.names.columns} if rows.are_partitioned else set()
@@ -253,7 +255,7 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
         outcome_kind=outcomes.kind,
         x=x,
         feature_map=feature_map,
-        context_ids=identifiers(rows, first_row),
+        context_ids=ids,
         seed_order=seed_order,
         cells=cells,
         vote_cell=vote_cell,

@@ -23,7 +23,6 @@ from ..exceptions import DataError, OptionError, check_choice, listed, nearest, 
 from .log_files import (
     LOG_ENDINGS,
     Entry,
-    Record,
     ending,
     log_files,
     parsed,
@@ -31,7 +30,6 @@ from .log_files import (
     read_json,
     read_lines,
     readable,
-    records_of,
     zip_member,
 )
 
@@ -122,7 +120,7 @@ class _Table:
     def add(self, row: Mapping[str, Any], error: Any = None) -> None:
         """Add a score, NaN where there is none because of an error, or a vote; what it lacks is missing in its row."""
         if "score" in row:
-            row = {**row, "error": error or ("no score" if np.isnan(row["score"]) else None)}
+            row = {**row, "error": str(error)[:200] if error else "no score" if np.isnan(row["score"]) else None}
         for name, value in row.items():
             column = self.columns.setdefault(name, [])
             column.extend([None] * (self.n_rows - len(column)))
@@ -174,7 +172,7 @@ class _Table:
             tasks=sorted(map(str, table["task"].unique())),
             rows=self.n_rows,
             missing=int(table["winner" if is_votes else "score"].isna().sum()),
-            errors=dict(Counter(str(error)[:200] for error in table["error"].dropna()) if "error" in table else ()),
+            errors=dict(Counter(table["error"].dropna()) if "error" in table else ()),
             notes=list(dict.fromkeys(self.notes)),
             fit=fit,
         )
@@ -272,6 +270,7 @@ def read_log(
     for name, value in chosen.items():
         if value is not None and name not in options:
             raise OptionError(f"{name}={value!r} says nothing about a log of {kind}; leave it out")
+    chosen["task"] = [task] if isinstance(task, str) else task
     reader(table, used, **{name: chosen[name] for name in options})
     return table.frame()
 
@@ -361,11 +360,6 @@ def _choose(
     return names[0]
 
 
-def _is_wanted(task: str, wanted: str | Sequence[str] | None) -> bool:
-    """Return whether a task is among those that were asked for."""
-    return wanted is None or task in ((wanted,) if isinstance(wanted, str) else wanted)
-
-
 def _scored(*cells: Any) -> dict[str, Any]:
     """Return the columns of a score: prompt, model, score, run and task."""
     return dict(zip(_SCORE_COLUMNS, cells, strict=True))
@@ -391,7 +385,7 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task
         header = _inspect_header(file)
         about, is_done = header.entry("eval"), header.name_or("status", "") == "success"
         age = (is_done, about.name_or("created", ""), file.name, file)
-        if _is_wanted(about.name("task"), task):
+        if task is None or about.name("task") in task:
             ages.append(((names[file], about.name("task")), age, file))
     logs = _newest(table, ages, "another log of {} on {} was taken, the newest complete one")
     for (model, of_task), file in sorted(logs.items(), key=lambda item: item[1]):
@@ -440,8 +434,7 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task
             # An error or a limit may be an object with a message or a type.
             said = (error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error
             row = _scored(prompt, model, score, sample.whole_or("epoch", 1), of_task)
-            table.add(row | further, said and str(said)[:200])
-
+            table.add(row | further, said)
     table.notes += [
         f"{count:,} samples of {model!r} have another input than those of {other!r}: are the tasks of one version?"
         for (model, other), count in other_documents.items()
@@ -534,7 +527,7 @@ def _read_lm_eval(
         models = {model for one in results.values() if (model := one.name_or("model_name", None))}
         model = models.pop() if len(models) == 1 else file.absolute().parent.name.replace("__", "/")
         limit = results[date].entry("config").fields.get("limit") if date in results else None
-        if _is_wanted(name["task"], task):
+        if task is None or name["task"] in task:
             named.append(((model, name["task"]), (limit is None, date), file))
     copies: dict[tuple[str, str, str], list[Any]] = {}
     hashes: dict[tuple[str, Any], tuple[str, str]] = {}
@@ -658,17 +651,11 @@ def _vote(*cells: Any) -> dict[str, Any]:
 
 
 def _entries_in(files: Sequence[Path]) -> Iterator[tuple[Path, Entry]]:
-    """Yield the records of files of either kind, each with its file and its place there."""
+    """Yield the records of files of any kind, each with its file and its place there."""
     for file in files:
-        for number, record in enumerate(_records_in(file), start=1):
+        records = read_csv(file) if ending(file) == ".csv" else read_lines(file)
+        for number, record in enumerate(records, start=1):
             yield file, Entry(record, f"{str(file)!r}, record {number}")
-
-
-def _records_in(file: Path) -> Iterable[Record]:
-    """Return the records of a file of any kind."""
-    if ending(file) == ".csv":
-        return read_csv(file)
-    return read_lines(file) if ending(file) == ".jsonl" else records_of(read_json(file), file)
 
 
 # --- Every Eval Ever, promptfoo ---------------------------------------------------------------------------------------
@@ -705,15 +692,14 @@ def _read_every_eval_ever(
             about = line.name("evaluation_id")
             benchmark = about.split("/")[0] if about.count("/") > 1 else ""
             of_task = "/".join(dict.fromkeys(name for name in (benchmark, chosen) if name)) or about
-            if not _is_wanted(of_task, task):
+            if task is not None and of_task not in task:
                 continue
             score = np.nan if error else sign * _score(value, f"{line.where}, sample {sample!r}")
             runs = seen.setdefault((model, of_task, sample), [])
             runs.append(score)
             further = judge | _plain(line.entry("metadata").fields)
-            prompt, said = table.prompt(of_task, sample), str(error)[:200] if error else None
-            row = _scored(prompt, model, score, len(runs), of_task)
-            table.add(row | further, said)
+            row = _scored(table.prompt(of_task, sample), model, score, len(runs), of_task)
+            table.add(row | further, error)
     repeated = [values for values in seen.values() if len(values) > 1]
     equal = sum(bool(np.isclose(values, values[0], equal_nan=True).all()) for values in repeated)
     if 0 < equal < len(repeated):
@@ -758,7 +744,7 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
             scores = record.entry("namedScores").fields
             value = record.fields.get("score") if metric is None else scores.get(metric)
             score = np.nan if failed else _score(value, f"{record.where}, test {record.name_or('testIdx', '?')}")
-            error = str(record.fields.get("error") or "error")[:200] if failed else None
+            error = record.fields.get("error") or "error" if failed else None
             costs = {"cost": record.number_or("cost", None), "latency_ms": record.number_or("latencyMs", None)}
             row = _scored(prompt, model, score, runs[prompt, model], task)
             table.add(row | _plain(scores) | costs, error)
@@ -773,10 +759,10 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
     columns = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
     known = {"model_a", "model_b", "winner", "judge", *columns}
     for file in files:
-        for number, record in enumerate(_records_in(file)):
+        for number, (_, row) in enumerate(_entries_in([file])):
+            record = row.fields
             if not {"model_a", "model_b"} <= record.keys():
                 raise DataError(f"{str(file)!r} has no columns 'model_a' and 'model_b'; it has {listed(record)}")
-            row = Entry(record, f"{str(file)!r}, row {number}")
             identifiers = (row.name_or(name, None) for name in _VOTE_IDENTIFIERS)
             prompt = next((one for one in identifiers if one is not None), str(number))
             winner = record.get("winner")

@@ -153,12 +153,8 @@ def _column_table(rows: Rows, data: PreferenceData) -> pd.DataFrame:
 
 def _cluster_table(clusters: Clusters | None) -> pd.DataFrame:
     """Return the number, the effective number and the sizes of clusters by grouping column."""
-    rows, groupings = {}, []
-    if clusters is not None:
-        groupings = [(clusters.of_context, "contexts"), (clusters.second_of_context, "contexts")]
-        groupings += [(clusters.of_vote, "votes")]
-    present = [(code, of) for code, of in groupings if code is not None]
-    for name, (code, of) in zip(clusters.names if clusters else (), present, strict=True):
+    rows = {}
+    for name, (code, of) in clusters.by_name.items() if clusters else ():
         sizes = np.unique(code, return_counts=True)[1]
         ends = int(sizes.min()), float(np.median(sizes)), int(sizes.max())
         rows[name] = (len(sizes), effective_clusters(code), *ends, of)
