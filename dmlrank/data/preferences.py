@@ -281,7 +281,7 @@ def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatA
 # --- what columns say of votes and contexts ---------------------------------------------------------------------------
 
 # In ``cov_kwds["groups"]``, this word stands for the contexts themselves.
-_CONTEXTS = "context"
+CONTEXTS = "context"
 # Smallest effective number of prompts, (sum w)^2 / sum w^2, for which a standard error can be computed.
 _FEWEST_PROMPTS = 2
 # With so many prompts or clusters, or fewer, standard errors are too small on average.
@@ -331,7 +331,7 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     by_context: dict[str, IntArray] = {}
     by_vote: dict[str, IntArray] = {}
     for name in groups:
-        if name == _CONTEXTS and (name not in data.columns.available or context == (name,)):
+        if name == CONTEXTS and (name not in data.columns.available or context == (name,)):
             rows = data.row_context
         else:
             # Clusters are numbered by their sorted values, so that folds do not depend on the order of the rows.
@@ -420,11 +420,6 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
             f"count as {n_effective:.2g}, and not as {_FEWEST_PROMPTS}: set an upper limit"
         )
     return values / values.mean()
-
-
-def cluster_columns(groups: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of clusters: all that are named, but ``"context"`` only where a column has this name."""
-    return tuple(name for name in groups if name != _CONTEXTS or name in available)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

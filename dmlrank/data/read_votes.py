@@ -48,7 +48,7 @@ from .outcomes import (
     read_probabilities,
     without_missing,
 )
-from .preferences import PreferenceData, gather_cells
+from .preferences import CONTEXTS, PreferenceData, gather_cells
 
 # Groups of names that a warning lists.
 _MOST_NAMED = 5
@@ -66,7 +66,6 @@ def take_rows(
     environment: Environment,
     options: Options,
     *,
-    groups: Sequence[str] = (),
     optional: Sequence[str] | None = (),
     copies: IntArray | None = None,
 ) -> Rows:
@@ -75,6 +74,10 @@ def take_rows(
     formula, available = parse_formula(formula_text), column_names(data)
     context, propensity, style = options.context, options.propensity_column, options.style_columns
     derived = data if isinstance(data, DerivedPairs) else None
+    # "context" stands for the contexts themselves where no column has this name.
+    clusters = [name for name in options.clusters if name != CONTEXTS or name in available]
+    weights = [] if options.weights_column is None else [options.weights_column]
+    groups = [*clusters, *weights]
     roles = () if derived else (*formula.outcomes, *formula.items)
     require_columns(roles, available, f"formula {formula_text!r}")
     if derived is not None and derived.rows is not None:
@@ -86,7 +89,8 @@ def take_rows(
                 f"clusters and weights have one value for each: leave it out"
             )
     require_columns(context, available, "context=")
-    require_columns(groups, available, "cov_kwds groups and weights")
+    require_columns(clusters, available, "cov_kwds groups")
+    require_columns(weights, available, "weights=")
     of_votes = (propensity,) if propensity else ()
     require_columns(of_votes, available, "propensity=", words=("estimate", "marginal"))
     advice = "; style_columns() makes them from the answers, before the first fit: update() reads the same frame"
@@ -99,7 +103,6 @@ def take_rows(
     prompts = [name for name in available if name in PROMPT_NAMES and name not in roles] if rows_are_prompts else []
     table = take_columns(data, list(dict.fromkeys([*required, *existing, *prompts])))
     if prompts:
-        clusters = [name for name in groups if name in options.clusters]
         warn_of_shared_prompts(table[list(dict.fromkeys([*prompts, *clusters]))], clusters)
         table = table[list(dict.fromkeys([*required, *existing]))]
     names = locate_names(formula.features, available, environment, len(table), roles)

@@ -15,10 +15,10 @@ from ..data.columns import warn_of_shared_texts
 from ..data.contexts import Rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import Formula, names_in, parse_formula
-from ..data.frames import column_names, count_copies, require_columns
+from ..data.frames import count_copies
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import COUNTS, WINNERS, require_mirrored_worths
-from ..data.preferences import Clusters, FloatArray, PreferenceData, cluster_columns, effective_clusters, read_clusters
+from ..data.preferences import Clusters, FloatArray, PreferenceData, effective_clusters, read_clusters
 from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of_unequal_gaps
 from ..exceptions import DataError, GraphError, OptionError
 from ..fit.compared_pairs import (
@@ -50,19 +50,15 @@ Counted = tuple[dict[str, object], dict[str, object], dict[str, pd.DataFrame]]
 def inspect_data(source: Source, options: Options) -> Check:
     """Read data as a fit would, count what the page of a check shows, and report problems."""
     source = counted(source, options)
-    available, formula = column_names(source.data), parse_formula(source.formula)
-    if options.weights_column is not None:
-        require_columns([options.weights_column], available, "weights=")
+    formula = parse_formula(source.formula)
     lenient = replace(options, missing="drop") if options.missing == "raise" else options
-    groups, optional = cluster_columns(options.clusters, available), names_in(formula.features).values
     with collected_warnings() as of_names:
         rows = take_rows(
             source.formula,
             source.data,
             source.environment,
             lenient,
-            groups=groups,
-            optional=optional,
+            optional=names_in(formula.features).values,
             copies=source.copies,
         )
     readable, told, n_unreadable, first_error = rows, list[Problem](), 0, None
