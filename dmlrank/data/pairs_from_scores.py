@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import as_names, check_flag, check_text, checked, number_in
+from .._utils.argument_checks import as_names, checked, number_in
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity, value_codes
@@ -84,7 +84,6 @@ def pairs_from_scores(
     """
     allowed = "it is the largest difference that is a tie, 0 or more"
     largest_tie = number_in("margin", margin, lambda number: 0 <= number < np.inf, allowed)
-    check_flag("lower_is_better", lower_is_better)
     prompts = as_names(prompt, "prompt")
     table = _take(frame, [*prompts, model, score])
     values = _numbers(table[score], score, "score", table[model])
@@ -227,8 +226,6 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
     if isinstance(frame, DerivedPairs):
         raise OptionTypeError("the frame holds pairs already (DerivedPairs); pass the table of scores or rankings")
     available = column_names(frame)
-    for name in names:
-        check_text("the name of a column", name)
     require_columns(names, available, "the arguments")
     if len(set(names)) < len(names):
         raise OptionError(f"the arguments name a column twice: {listed(names)}")
