@@ -26,7 +26,7 @@ from ..data.arrays import MISSING_WORDS, NUMBER, arrow_module, name_of, number_i
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
 from ..data.outcomes import category_of_column
-from ..datasets.log_files import expanded
+from ..datasets.log_files import expanded, read_json
 from ..exceptions import DataError, OptionError, listed, nearest, shown
 
 if TYPE_CHECKING:
@@ -91,13 +91,8 @@ def _one_table(frames: Sequence[Frame], paths: Sequence[str]) -> Frame:
 
 def read_propensities(path: str) -> pd.DataFrame:
     """Read the propensities of all prompts and models from a plan for scores that ``design --out`` has written."""
-    found = None
-    if Path(path).suffix.lower() == ".json":
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(f"propensity='{path}' cannot be read as a plan: {error}") from None
-        found = content.get("propensities") if isinstance(content, dict) else None
+    content: Any = read_json(Path(path)) if Path(path).suffix.lower() == ".json" else {}
+    found = content.get("propensities") if isinstance(content, dict) else None
     if found is None:
         raise DataError(
             f"propensity='{path}' has no propensities of all prompts and models, as a plan for scores in JSON has: "

@@ -35,6 +35,8 @@ from .log_files import (
 
 LogPath: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 _SCORE_COLUMNS = ("prompt", "model", "score", "run", "task")
+# The kinds of logs that hold votes.
+_OF_VOTES = ("alpaca_eval", "arena_hard", "mt_bench_pair", "lmarena")
 _VOTE_COLUMNS = ("prompt", "model_a", "model_b", "winner", "judge", "task")
 # Names of metadata and of named scores that would take the place of a column.
 _OWN_COLUMNS = frozenset((*_SCORE_COLUMNS, *_VOTE_COLUMNS, "cost", "latency_ms", "error"))
@@ -90,6 +92,7 @@ class _Table:
 
     def __init__(self, kind: str, files: Sequence[Path]) -> None:
         self.kind, self.files = kind, files
+        self.first = _VOTE_COLUMNS if kind in _OF_VOTES else _SCORE_COLUMNS
         self.columns: dict[str, list[Any]] = {}
         self.n_rows = 0
         self.notes: list[str] = []
@@ -117,10 +120,11 @@ class _Table:
                 f"{chosen!r} in {str(file)!r}; name one that all have with {option}=, or leave files out"
             )
 
-    def add(self, row: Mapping[str, Any], error: Any = None) -> None:
-        """Add a score, NaN where there is none because of an error, or a vote; what it lacks is missing in its row."""
+    def add(self, *cells: Any, further: Mapping[str, Any] = {}, error: Any = None) -> None:
+        """Add the cells of the first columns, with a score of NaN where an error left none, and of ``further`` ones."""
+        row = {**dict(zip(self.first, cells, strict=True)), **further}
         if "score" in row:
-            row = {**row, "error": str(error)[:200] if error else "no score" if np.isnan(row["score"]) else None}
+            row["error"] = str(error)[:200] if error else "no score" if np.isnan(row["score"]) else None
         for name, value in row.items():
             column = self.columns.setdefault(name, [])
             column.extend([None] * (self.n_rows - len(column)))
@@ -137,12 +141,11 @@ class _Table:
             raise DataError(
                 f"{listed(map(str, self.files))}: no sample, read as {self.kind!r}; pass another kind={listed(READERS)}"
             )
-        is_votes = "winner" in self.columns
-        first = [name for name in (_VOTE_COLUMNS if is_votes else _SCORE_COLUMNS) if name in self.columns]
+        is_votes = "winner" in self.first
         for column in self.columns.values():
             column.extend([None] * (self.n_rows - len(column)))
-        table = pd.DataFrame({name: self.columns[name] for name in [*first, *self.columns]})
-        runs = int(table["run"].nunique()) if "run" in first else 1
+        table = pd.DataFrame({name: self.columns[name] for name in [*self.first, *self.columns]})
+        runs = 1 if is_votes else int(table["run"].nunique())
         baseline = None
         if is_votes:
             # The model that is in every comparison, where there are at least three models.
@@ -166,7 +169,7 @@ class _Table:
         table.attrs["report"] = LogReport(
             kind=self.kind,
             files=len(self.files),
-            models=sorted({model for name in first if name.startswith("model") for model in table[name].unique()}),
+            models=sorted({model for name in self.first if name.startswith("model") for model in table[name].unique()}),
             prompts=int(table["prompt"].nunique()),
             runs=runs,
             tasks=sorted(map(str, table["task"].unique())),
@@ -360,11 +363,6 @@ def _choose(
     return names[0]
 
 
-def _scored(*cells: Any) -> dict[str, Any]:
-    """Return the columns of a score: prompt, model, score, run and task."""
-    return dict(zip(_SCORE_COLUMNS, cells, strict=True))
-
-
 def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the entries of metadata that fit into a cell; ``log_`` stands before names that the table needs itself."""
     return {
@@ -433,8 +431,7 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task
             further = _plain(sample.entry("metadata").fields) | _plain(timing) | _usage(sample)
             # An error or a limit may be an object with a message or a type.
             said = (error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error
-            row = _scored(prompt, model, score, sample.whole_or("epoch", 1), of_task)
-            table.add(row | further, said)
+            table.add(prompt, model, score, sample.whole_or("epoch", 1), of_task, further=further, error=said)
     table.notes += [
         f"{count:,} samples of {model!r} have another input than those of {other!r}: are the tasks of one version?"
         for (model, other), count in other_documents.items()
@@ -572,7 +569,7 @@ def _read_lm_eval(
             places = copies.setdefault((model, of_task, doc_key), [])
             places.append(doc_id)
             copy = f" #{len(places)}" if len(places) > 1 else ""
-            table.add(_scored(table.prompt(of_task, f"{doc_key}{copy}"), model, score, 1, of_task))
+            table.add(table.prompt(of_task, f"{doc_key}{copy}"), model, score, 1, of_task)
 
 
 def _sign(table: _Table, metric: str, lower: dict[str, bool], task: str, *, is_lower: bool) -> int:
@@ -598,8 +595,8 @@ def _read_alpaca_eval(table: _Table, files: Sequence[Path]) -> None:
         # preference - 1 is the share of a win for the second answer.
         winner = np.nan if preference is None else 2.0 - preference
         prompt, *models = (record.name(name) for name in ("instruction", "generator_1", "generator_2"))
-        vote = (prompt, *models, winner, record.name_or("annotator", None), "alpaca_eval")
-        table.add(_vote(*vote) | {"dataset": record.name_or("dataset", None)})
+        judge, further = record.name_or("annotator", None), {"dataset": record.name_or("dataset", None)}
+        table.add(prompt, *models, winner, judge, "alpaca_eval", further=further)
 
 
 def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
@@ -625,7 +622,7 @@ def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
             word = "N/A" if grade is None else grade.strip("[] ")
             if word not in _VERDICTS:
                 raise DataError(f"{str(file)!r} has the verdict {grade!r}; allowed: {listed(_VERDICTS, 20)}")
-            table.add(_vote(prompt, *shown, _VERDICTS[word], judge, "arena_hard") | further)
+            table.add(prompt, *shown, _VERDICTS[word], judge, "arena_hard", further=further)
     if n_again:
         table.notes.append(f"{n_again:,} judgments stand in the files twice, and count once")
 
@@ -642,12 +639,7 @@ def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
             models = [record.name(name) for name in names]
             further = {"question": record.fields["question_id"], "turn": turn}
             prompt, judge = f"{question} turn {turn}", record.names("judge")
-            table.add(_vote(prompt, *models, labels[verdict], judge, "mt_bench") | further)
-
-
-def _vote(*cells: Any) -> dict[str, Any]:
-    """Return the columns of a vote: prompt, two models, winner, judge and task."""
-    return dict(zip(_VOTE_COLUMNS, cells, strict=True))
+            table.add(prompt, *models, labels[verdict], judge, "mt_bench", further=further)
 
 
 def _entries_in(files: Sequence[Path]) -> Iterator[tuple[Path, Entry]]:
@@ -698,8 +690,8 @@ def _read_every_eval_ever(
             runs = seen.setdefault((model, of_task, sample), [])
             runs.append(score)
             further = judge | _plain(line.entry("metadata").fields)
-            row = _scored(table.prompt(of_task, sample), model, score, len(runs), of_task)
-            table.add(row | further, error)
+            prompt = table.prompt(of_task, sample)
+            table.add(prompt, model, score, len(runs), of_task, further=further, error=error)
     repeated = [values for values in seen.values() if len(values) > 1]
     equal = sum(bool(np.isclose(values, values[0], equal_nan=True).all()) for values in repeated)
     if 0 < equal < len(repeated):
@@ -746,8 +738,7 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
             score = np.nan if failed else _score(value, f"{record.where}, test {record.name_or('testIdx', '?')}")
             error = record.fields.get("error") or "error" if failed else None
             costs = {"cost": record.number_or("cost", None), "latency_ms": record.number_or("latencyMs", None)}
-            row = _scored(prompt, model, score, runs[prompt, model], task)
-            table.add(row | _plain(scores) | costs, error)
+            table.add(prompt, model, score, runs[prompt, model], task, further=_plain(scores) | costs, error=error)
 
 
 # Columns that identify a vote of LMArena.
@@ -778,7 +769,7 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
             if "prompt" in further:
                 further["text"] = further.pop("prompt")
             models = (row.name("model_a"), row.name("model_b"))
-            table.add(_vote(prompt, *models, winner, row.names("judge"), "lmarena") | further)
+            table.add(prompt, *models, winner, row.names("judge"), "lmarena", further=further)
 
 
 # The reader of every kind, and the options that say what it takes.
