@@ -59,7 +59,17 @@ class FrameTypeError(DmlrankError, TypeError):
 
 
 class DataError(DmlrankError, ValueError):
-    """The data contradict themselves, or lack something that the method needs."""
+    """The data contradict themselves, or lack something that the method needs.
+
+    Attributes
+    ----------
+    rows : sequence of int
+        Places in the frame of the rows without which the others could be read; empty where it is not about rows.
+    """
+
+    @property
+    def rows(self) -> Sequence[int]:
+        return self.args[1] if len(self.args) > 1 else ()
 
 
 class OutcomeError(DataError):

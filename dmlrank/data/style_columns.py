@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import checked
+from .._utils.argument_checks import as_names, checked
 from ..exceptions import ColumnError, DataError, OptionTypeError, first_of, listed, shown
 from .arrays import AnyArray, FloatArray
 from .frames import column_names, require_columns, take_columns
@@ -92,8 +92,12 @@ def style_columns(
     0       0.693     -0.5   0.5
     1       0.000      0.0   0.0
     """
-    available = column_names(frame)
-    names = _answer_columns(answers, available)
+    available, names = column_names(frame), as_names(answers, "answers")
+    if len(names) != (1 if isinstance(answers, str) else 2):
+        raise OptionTypeError(f"answers={answers!r} is not allowed: name two columns of answers, or one of counts")
+    is_default = names == ("answer_a", "answer_b")
+    if is_default and _METADATA in available and not set(names) <= set(available):
+        names = (_METADATA,)
     require_columns(names, available, "answers")
     table = take_columns(frame, available)
     if len(names) == 1:
@@ -113,18 +117,6 @@ def style_columns(
             f"the frame has columns {listed(existing)} already; pass replace=True to compute them again, or rename them"
         )
     return table.assign(**style)
-
-
-def _answer_columns(answers: str | Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the two columns of answers, or the name of the column of counts."""
-    if isinstance(answers, str):
-        return (answers,)
-    if not isinstance(answers, list | tuple) or len(answers) != 2 or not all(isinstance(name, str) for name in answers):
-        raise OptionTypeError(f"answers={answers!r} is not allowed: name two columns of answers, or one of counts")
-    is_default = tuple(answers) == ("answer_a", "answer_b")
-    if is_default and _METADATA in available and not set(answers) <= set(available):
-        return (_METADATA,)
-    return tuple(answers)
 
 
 def _map_cells(column: pd.Series, measure: Callable[[object], Measures]) -> dict[str, AnyArray]:

@@ -21,7 +21,7 @@ from ..data.columns import align_by_index, join_shared, row_index, warn_of_share
 from ..data.contexts import identity_numbers
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names, count_copies, release_unused_memory
+from ..data.frames import count_copies, release_unused_memory
 from ..data.graph import Graph
 from ..data.outcomes import COUNTS, WINNERS
 from ..data.preferences import (
@@ -29,7 +29,6 @@ from ..data.preferences import (
     Clusters,
     FloatArray,
     PreferenceData,
-    cluster_columns,
     context_weights,
     read_clusters,
     read_tasks,
@@ -630,15 +629,13 @@ def one_by_one(source: Source, what: str) -> Source:
 
 def read_source(source: Source, options: Options) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
-    clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
-    propensities = propensity_columns(options.propensity)
+    are_means, propensities = estimator_of(options) is MEANS, propensity_columns(options.propensity)
     rows = take_rows(
         source.formula,
         source.data,
         source.environment,
         # The propensity of a score is not one of its prompt, and is read from the table of scores.
         replace(options, propensity="estimate") if are_means else options,
-        groups=(*clusters, options.weights_column) if options.weights_column else clusters,
         optional=None if propensities is None else (*options.judge_columns, *propensities),
         copies=source.copies,
     )

@@ -9,7 +9,7 @@ from itertools import zip_longest
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_text, check_whole, names_or_all, places_of
+from .._utils.argument_checks import check_whole, places_of
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
@@ -59,10 +59,7 @@ def choose_models(
         check_whole("top", top, 1)
     if models is None:
         return ShownModels(tuple(ranking[: None if top is None else int(str(top))]), len(names), noun)
-    chosen = names_or_all(models, names)
-    for name in chosen:
-        check_text("a name in models", name)
-    return ShownModels(tuple(places_of(list(names), chosen, noun)), len(names), noun)
+    return ShownModels(tuple(places_of(list(names), models, noun)), len(names), noun)
 
 
 def chosen_names(best_first: Sequence[str], models: object = None, top: object = None) -> list[str]:
