@@ -36,7 +36,6 @@ from .compared_pairs import (
     Setup,
     choose_pairs,
     comparison_graph,
-    models_apart,
     restrict_items,
     set_up_likelihood,
     votes_left_out,
@@ -96,8 +95,9 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     left_out = votes_left_out(data_as_read, data, graph, options, OrderChoice(False, 1))
     if left_out is not None:
         warn(left_out)
-    units = read_units(data, stages.source, options, None, for_first_stages=False)
-    apart, given = models_apart(data, options), (data, np.array(setup.weights.first), graph.edges)
+    # Maximum likelihood uses no weights.
+    units = read_units(data, stages.source, replace(options, weights=None), None)
+    given = (data, np.array(setup.weights.first), graph.edges)
     likelihood = stages.keep(
         "likelihood",
         (data, graph_option, options.pairs.category_weights, options.pairs.apart, estimator.name, has_order),
@@ -105,7 +105,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
             fit_contextual_bradley_terry(*given)
             if estimator.uses_features
             else fit_bradley_terry(*given, has_order=has_order)
-        ).without(apart),
+        ).without(setup.functional.apart),
     )
     influence = likelihood.influence(data, units.blocks)
     unordered = data.unordered() if setup.weights.mirrored else data
@@ -133,11 +133,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     warn_of_covariance(covariance, data, options)
     if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
         warn_of_few_prompts(effective_contexts(influence), data.items, data.n_contexts, "", "")
-    shares, order = win_share(data, setup, likelihood), None
-    if not has_order:
-        order = ignored_order(unordered, setup, mu, units.of_contexts(data), influence.estimate, shares, options)
-        warn_of_ignored_order(order, data, remedy="position_bias=True, or estimator='debiased' with it,")
-    return FitState(
+    state = FitState(
         options=options,
         source=stages.source,
         data=data,
@@ -145,13 +141,17 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         setup=setup,
         units=units,
         influence=influence,
-        win_share=shares,
+        win_share=win_share(data, setup, likelihood),
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
         likelihood=likelihood,
         unanimous=unanimous,
-        ignored_order=order,
     )
+    if has_order:
+        return state
+    order = ignored_order(state, unordered, mu)
+    warn_of_ignored_order(order, data, remedy="position_bias=True, or estimator='debiased' with it,")
+    return replace(state, ignored_order=order)
 
 
 def win_share(

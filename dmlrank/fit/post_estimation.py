@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +30,7 @@ from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.wald import DifferenceTest, wald_test_of_difference
 from .compared_pairs import mean_targets
 from .fit_covariance import covariance_of, label_errors, shares_of
-from .state import FitState, JudgeFigures, Repetition, Units
+from .state import FitState, JudgeFigures, Units
 
 if TYPE_CHECKING:
     from ..estimation.equal_style import EqualStyleTerms
@@ -51,7 +50,7 @@ def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[Flo
         influence, added = win_probability_influence(state, item, opponent)
     else:
         score = WinShare(state.setup.weights, item, opponent)
-        influences = _one_step_targets(state, score, state.repetitions)
+        influences = _one_step_targets(state, score)
         influence, estimates = state.estimator.average(influences), state.estimator.estimates(influences)
         added = state.unanimous_covariance(score, pooled=False)
     covariance = covariance_of(state, influence, np.empty((0, 1)), estimates, unanimous_covariance=added)
@@ -59,10 +58,10 @@ def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[Flo
     return share, replace(covariance, shares=shares_of(state, influence, covariance, WinShare.limits))
 
 
-def _one_step_targets(state: FitState, score: Functional, repetitions: Sequence[Repetition]) -> list[InfluenceFunction]:
-    """Return the one-step estimates of a functional from the first stages of repetitions."""
+def _one_step_targets(state: FitState, score: Functional) -> list[InfluenceFunction]:
+    """Return the one-step estimates of a functional from the first stages of each repetition."""
     with computing_with(state.options.n_jobs):
-        return [one_step({"target": score}, state.inputs(r)).target for r in repetitions]
+        return [one_step({"target": score}, state.inputs(r)).target for r in state.repetitions]
 
 
 def restricted_against_projection(state: FitState) -> tuple[FloatArray, FloatArray, DifferenceTest]:
@@ -118,7 +117,7 @@ def restriction_null(state: FitState) -> RestrictedResampling:
 
 def scores_of_contexts(state: FitState) -> FloatArray:
     """Return F(mu(x)) of the contexts, (n, d), from out-of-fold probabilities, in a fit to mean preferences."""
-    targets = _one_step_targets(state, state.setup.functional, state.repetitions)
+    targets = _one_step_targets(state, state.setup.functional)
     return np.asarray(np.mean([target.by_context().value for target in targets], axis=0))
 
 

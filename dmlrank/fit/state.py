@@ -148,15 +148,15 @@ class Repetition:
     style_influence: Influence of the scores at equal style, the averaged scores and the slopes.
     """
 
-    folds: Folds
     mu: MuSource
+    mu_without_judge: MuSource
     propensity: Propensity
+    judge_propensity: FloatArray | None
+    judge_correction: JudgeCorrection | None
+    folds: Folds
     one_step_result: OneStepResult
     before_change: OneStepResult
     floor: float
-    mu_without_judge: MuSource
-    judge_correction: JudgeCorrection | None = None
-    judge_propensity: FloatArray | None = None
     mean: MeanTarget | None = None
     second_order: SecondOrder | None = None
     order_effect: OrderEffect | None = None

@@ -26,7 +26,7 @@ from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
 from ..nuisance.propensity import TabulatedPairPropensity, estimate_vote_rates
 from .fit_covariance import make_covariance
-from .stages import Draw, FirstStages, RepetitionSeed
+from .stages import Draw, RepetitionSeed, propensities_of_cells
 from .state import FitState, Repetition
 
 # --- the voting stage -------------------------------------------------------------------------------------------------
@@ -52,14 +52,11 @@ def _all_shown(state: FitState, repetition: Repetition) -> VotingStage:
 def _from_battles(state: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
     """Return the voting stage of a repetition with estimated probabilities of showing a pair and of voting."""
     data, options, seed = state.data, state.options, RepetitionSeed(state.options.seed, number)
-    seeds = seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
-    rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=options.learning.tune)
-    is_marginal = isinstance(options.propensity, str) and options.propensity == "marginal"
-    is_known_kind = is_marginal or options.estimates_propensity
-    of_shown = options if is_known_kind else replace(options, propensity="estimate")
+    folds, seeds = repetition.folds, seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
+    rates = estimate_vote_rates(data, battles, folds, seeds, tune=options.learning.tune)
     cells, cell = battles.cells(data.n_items, data.n_categories)
-    shown, graph, stages = replace(data, cells=cells), state.setup.graph, FirstStages(state.source, options)
-    propensity = stages.propensities_of_cells(shown, repetition.folds, of_shown, graph, seed, Draw.PROPENSITY)
+    shown = replace(data, cells=cells), options.for_other_cells, Draw.PROPENSITY
+    propensity = propensities_of_cells(state.source, folds, state.setup.graph, seed, *shown)
     block_context, block_weight, annotator, block = _blocks(state, battles)
     rate, mu = rates.at(cells.context, cells.first, cells.second)[cell], repetition.mu.at(cells)[cell]
     residual = (battles.voted - rate) * battles.share / propensity.cells[cell]

@@ -18,7 +18,6 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import (
     MEANINGS,
     Categories,
-    ComparedItems,
     category_of_column,
     exchange_wins,
     read_labels,
@@ -112,9 +111,8 @@ def _from_rows(
     if len(columns) > 1:
         outcomes = read_probabilities(table, categories)
     else:
-        labels, pairs = table[columns[0]], ComparedItems(first, second, items)
-        winners, _ = CodedColumn.of(labels).with_plain_names(items)
-        outcomes = read_labels(winners, pairs, labels, categories)
+        winners, _ = CodedColumn.of(table[columns[0]]).with_plain_names(items)
+        outcomes = read_labels(winners, table[columns[0]], (first, second), items, categories)
     values[:, [MEANINGS.index(meaning) for meaning in outcomes.categories]] = outcomes.y
     return cells, values
 
