@@ -513,8 +513,8 @@ class _Task:
             if isinstance(score, RestrictedBradleyTerry):
                 # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of
                 # one block on one labelled cell), in the same order.
-                y = residuals.target[0][rows]
-                value, change = score.by_label(some_mu, contexts, row_place, first[rows], second[rows], y)
+                value, share, change = score.by_label(some_mu, contexts, row_place, first[rows], second[rows])
+                change *= (residuals.target[0][rows, 0] - share)[:, None]
                 correction = np.zeros((len(block), change.shape[1]))
                 np.add.at(correction, row_block, self.blocks.entry_share[rows][:, None] * change)
                 pieces.append((value, block, correction))
