@@ -15,6 +15,7 @@ from ..data.arrays import BoolArray, row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import SMALL_CHANGE, Functional, difference_step
+from .bt_restricted import RestrictedBradleyTerry
 from .cross_fitting import (
     ContextPart,
     CrossFittedMu,
@@ -52,8 +53,6 @@ _STEP = 1e-3
 
 def has_variance_correction(score: Functional, data: PreferenceData) -> bool:
     """Whether the covariance of a score's correction depends on mu, and is cheap to compute."""
-    from .bt_restricted import RestrictedBradleyTerry
-
     if score.linear or isinstance(score, RestrictedBradleyTerry):
         return False
     has_formula = type(score).accumulate is not Functional.accumulate
@@ -501,8 +500,6 @@ class _Task:
 
     def _with_corrections(self, score: Functional, mu: FloatArray, part: ContextPart) -> _ScorePart:
         """Compute values and corrections from mu at all pairs, (b, K, K, C), a few contexts at a time."""
-        from .bt_restricted import RestrictedBradleyTerry
-
         residuals, data = self.residuals, self.data
         pieces, added = list[tuple[FloatArray, IntArray, FloatArray]](), list[FloatArray]()
         for span in row_slices(len(part.contexts), data.n_items**2 * data.n_categories, CHUNK // _ARRAYS_PER_CHUNK):

@@ -14,13 +14,13 @@ import numpy as np
 from .._utils.tasks_and_threads import current, in_order, report
 from ..data.arrays import BoolArray
 from ..data.preferences import FloatArray, IntArray, PreferenceData, ShownBattles
+from .boosting import BinnedRows, Settings, Tune, predict_pairs, split_jobs, thread_count, train_booster
 from .training_rows import Folds, PairRows, TrainingRows, ordered_cells
 
 if TYPE_CHECKING:
     import lightgbm as lgb
 
     from .all_pairs.predict import PairTrees
-    from .boosting import BinnedRows, Settings, Tune
     from .pair_choice import PairShares
 
 
@@ -114,7 +114,6 @@ class BoostedPropensity:
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return the estimates for one pair of each context, (b,)."""
         from .all_pairs.predict import PairTrees
-        from .boosting import predict_pairs
         from .pair_choice import pair_entries
 
         if self.booster is None or self.any_label is not None:
@@ -275,8 +274,6 @@ def pair_boosters(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[lgb.Booster | None]:
     """Train a booster per fold for P(the pair is labelled | x, pair)."""
-    from .boosting import BinnedRows
-
     return boosters_by_fold(BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, tune), folds, rngs)
 
 
@@ -284,8 +281,6 @@ def _any_label_models(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[AnyLabelModel]:
     """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1."""
-    from .boosting import BinnedRows
-
     is_labelled = np.zeros(data.n_contexts, dtype=np.intp)
     is_labelled[data.cells.context] = 1
     if is_labelled.all():
@@ -302,8 +297,6 @@ def boosters_by_fold(rows: BinnedRows, folds: Folds, rngs: list[np.random.Genera
     All folds share the bins of the rows. With ``tune="cv"``, and with ``tune="random"`` on many rows, the settings
     are selected once for all folds: on the rows outside the first fold whose training rows have both labels.
     """
-    from .boosting import split_jobs, thread_count, train_booster
-
     fold = folds.fold[rows.unit]
     binned = replace(rows, unit=folds.unit[rows.unit])
     can_train = [len(np.unique(rows.label[fold != held_out])) > 1 for held_out in range(len(rngs))]
@@ -387,8 +380,6 @@ def estimate_vote_rates(
     data: PreferenceData, battles: ShownBattles, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> CrossFittedVoteRates | TabulatedPairPropensity:
     """Estimate the probability that a shown battle gets a vote: by fold, or by pair where there are no features."""
-    from .boosting import BinnedRows
-
     if data.x.shape[1] == 0:
         pair, shape = battles.first * data.n_items + battles.second, (data.n_items, data.n_items)
         weights = battles.share, battles.share * battles.voted

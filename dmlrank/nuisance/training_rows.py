@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..data.arrays import RowRecord, row_slices
 from ..data.columns import row_codes
 from ..data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
-
-if TYPE_CHECKING:
-    from .smooth import SmoothBasis
+from .smooth import SmoothBasis
 
 # Smaller probabilities are raised to this one: a label with probability zero costs much, but not infinitely much.
 _SMALLEST = 1e-12

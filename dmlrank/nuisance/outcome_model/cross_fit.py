@@ -13,11 +13,11 @@ from scipy.special import gammaln, softmax
 from ..._utils.tasks_and_threads import report
 from ...data.outcomes import exchanged_wins, in_other_order
 from ...data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
+from ..boosting import BinnedRows, Tune, predict_pairs, train_booster
 from ..training_rows import Folds, outcome_rows
 
 if TYPE_CHECKING:
     from ..all_pairs.predict import PairTrees
-    from ..boosting import Tune
     from .main_effects import SmoothBoostedMu
     from .user_learners import RowsMu
 
@@ -175,8 +175,6 @@ class BoosterMu:
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each context."""
-        from ..boosting import predict_pairs
-
         return predict_pairs(self.trees.booster, x, first, second)
 
 
@@ -281,7 +279,6 @@ def fit_mu(
     Neither is needed without features, where votes are counted, or where all labels have one and the same category.
     """
     from ..all_pairs.predict import PairTrees
-    from ..boosting import BinnedRows, train_booster
     from .user_learners import fit_learner
 
     counts = _vote_counts(data, in_training)
