@@ -22,7 +22,6 @@ mean zero given x and q. The equation mean(phi_beta) = 0 is linear in beta, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,10 +29,8 @@ from ..data.arrays import row_slices
 from ..data.preferences import FloatArray
 from ..exceptions import DataError
 from ..functionals.linear_scores import LinkedScore
+from ..nuisance.style import AdditiveFit, StyleRows, StyleStages, predict_by_fold
 from .influence import Influence, InfluenceBlocks
-
-if TYPE_CHECKING:
-    from ..nuisance.style import AdditiveFit, StyleRows, StyleStages
 
 # The style varies too little within prompt and pair where the smallest eigenvalue of H is below this number. H is first
 # divided by the number of pairs, and scaled by the root mean squares of the style differences over all votes.
@@ -103,8 +100,6 @@ class EqualStyleTerms:
         cls, link: LinkedScore, stages: StyleStages, rows: StyleRows, blocks: InfluenceBlocks, weight: FloatArray
     ) -> EqualStyleTerms:
         """Compute the residuals of all votes; shapes: weight (n,)."""
-        from ..nuisance.style import predict_by_fold
-
         plain, n_style, m = rows.regression_rows(stages.design), rows.style.shape[1], stages.m
         link_mean = predict_by_fold(stages.link_mean, plain, rows.fold)[:, 0]
         moments = predict_by_fold(stages.moments, plain, rows.fold)
