@@ -26,7 +26,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.arrays import BoolArray, row_slices
+from ..data.arrays import BoolArray, RowRecord, row_slices
 from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional, is_moved_by_pair
@@ -48,7 +48,7 @@ Derivative: TypeAlias = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelErrors:
+class LabelErrors(RowRecord):
     """Contribution of each label to the error of an estimate: its weight times J times its residual.
 
     cells: The m labelled cells.
@@ -70,13 +70,7 @@ class LabelErrors:
     n_units: float = np.inf
     other_unit: IntArray | None = None
     apart: BoolArray | None = None
-
-    def only(self, selected: NDArray[np.bool_], factor: float = 1.0) -> LabelErrors:
-        """Return the selected labels, (m,), with their weights multiplied by a factor."""
-        mu, residual, unit = self.mu[selected], self.residual[selected], self.unit[selected]
-        other_unit = None if self.other_unit is None else self.other_unit[selected]
-        cells, weight = self.cells.only(selected), factor * self.weight[selected]
-        return LabelErrors(cells, weight, mu, residual, unit, self.n_units, other_unit, self.apart)
+    shared = ("n_units", "apart")
 
     def units_by_pair(self, pair: IntArray, size: int) -> tuple[IntArray, FloatArray]:
         """Count each pair's units, (size,), and sum the squares of the units' weights, (size,).
