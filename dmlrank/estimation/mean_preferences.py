@@ -15,11 +15,7 @@ from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray
 from ..functionals.linear_scores import Linearised
 from .cross_fitting import ContextPart, contexts_at_a_time, over_parts
-from .influence import (
-    Influence,
-    OneStepInputs,
-    add_to_rows,
-)
+from .influence import Influence, OneStepInputs, add_to_rows
 from .joint_influence import JointInfluence, in_groups
 from .one_step import CHUNK, Residuals
 
