@@ -30,7 +30,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import DataError
 from ..functionals.linear_scores import LinkedScore
 from ..nuisance.style import AdditiveFit, StyleRows, StyleStages, predict_by_fold
-from .influence import Influence, InfluenceBlocks
+from .influence import Influence, InfluenceBlocks, unit_sums
 
 # The style varies too little within prompt and pair where the smallest eigenvalue of H is below this number. H is first
 # divided by the number of pairs, and scaled by the root mean squares of the style differences over all votes.
@@ -137,8 +137,7 @@ class EqualStyleTerms:
         # The corrections of T and E are sums over pairs q of the coefficients A_q of the pair in the scores times the
         # residuals of the votes on q.
         code, pair = np.unique(first * n_items + second, return_inverse=True)
-        amount = np.zeros((len(code), 1 + self.rows.style.shape[1]))
-        np.add.at(amount, pair, of_row[:, None] * np.column_stack([self.residual, self.style_residual]))
+        amount = unit_sums(of_row[:, None] * np.column_stack([self.residual, self.style_residual]), pair)
         change = self.link.coefficients(code // n_items, code % n_items).T @ amount
         style_residual = self.style_residual
         cross = cross + a @ (style_residual * self.residual[:, None] - self.expected_cross)
