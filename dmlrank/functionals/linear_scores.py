@@ -19,7 +19,6 @@ from ..data.outcomes import exchanged_wins
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DataError, OptionError
 from .base import CategoryWeights, Functional, Gauge, at_tables, edge_matrix, symmetric_metric
-from .bradley_terry import BradleyTerry
 
 # Entries of the derivatives at pairs that are in memory at a time.
 _CHUNK = 2_000_000
@@ -136,15 +135,6 @@ class Linearised(LinearInMu):
 
     def value(self, mu: FloatArray) -> FloatArray:
         return self.derivative(mu, mu) + self._constant
-
-    @staticmethod
-    def values_at_tables(scores: Sequence[Linearised], mu: FloatArray) -> list[FloatArray] | None:
-        """Return the values, (n, d) each, of approximations at several tables; None where this saves nothing."""
-        functional = scores[0].functional
-        if not isinstance(functional, BradleyTerry):
-            return None
-        moved = functional.derivatives_at_tables(np.stack([score.table for score in scores]), mu)
-        return [of_table + score._constant for of_table, score in zip(moved, scores, strict=True)]
 
     @cached_property
     def _constant(self) -> FloatArray:
