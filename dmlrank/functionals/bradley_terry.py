@@ -94,16 +94,6 @@ class BradleyTerry(Functional):
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         return self.value_and_derivative(mu, delta)[1]
 
-    def second_derivative(self, mu: FloatArray, delta: FloatArray, other: FloatArray) -> FloatArray:
-        (edges, inverse), weights = _edges_and_inverse(self, mu.shape[1]), self.category_weights
-        first, second = (
-            (2 * s - 1) / np.square(s * (1 - s)) * by_delta * by_other
-            for s, by_delta, by_other in zip(
-                self._preferences(mu, edges), weights.scores(delta), weights.scores(other), strict=True
-            )
-        )
-        return _project(first - second, edges, inverse)
-
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
