@@ -57,7 +57,7 @@ from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.influence import Influence
 from ..estimation.predicted_scores import predicted_scores
 from ..exceptions import OptionError, listed
-from ..fit.direct_fits import known_propensity, predictor_of, score_cells
+from ..fit.direct_fits import known_propensity, score_cells
 from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
@@ -317,7 +317,7 @@ def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDA
 
 def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
     """Return what predicts every score out of fold, (n, K); other models' scores do not where all are drawn anew."""
-    kept, data = predictor_of(steps), steps.data
+    kept, data = steps.predictor, steps.data
     if kept is not None and not from_scratch:
         means, _ = kept
         return means.predicted
