@@ -201,7 +201,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     options, scores, source = stages.options, data.score_table, stages.source.data
     assert isinstance(source, DerivedPairs)
     source = source.with_enough(options.pairs.min_votes)
-    propensity = known_propensity(options.propensity, data, stages.source)
+    propensity = _known_propensity(options.propensity, data, stages.source)
     if propensity is not None and not isinstance(options.missing, str):
         raise OptionError(
             f"missing={options.missing!r} counts every missing score as a value, also those that were not drawn, which "
@@ -293,6 +293,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
         grades=grades,
+        known_propensity=propensity,
         predictor=predictor,
         widening=widening,
     )
@@ -456,7 +457,7 @@ def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
     return len(latest), mean, float(np.sqrt(np.square(sums).sum() * len(latest) / (len(latest) - 1)))
 
 
-def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatArray | None:
+def _known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatArray | None:
     """Return the known propensities of the scores, (n, K), NaN where a column does not say; None for none.
 
     ``given`` is the option: a column of the table, a frame of prompts by models, an array (n, K), or a plan.

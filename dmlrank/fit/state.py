@@ -328,6 +328,7 @@ class FitState:
     propensity_factor: As in :class:`dmlrank.fit.estimates.Diagnostics`.
     unanimous: Compared pairs whose labels all agree; None where there are no such pairs.
     style: Joint estimates of scores before and after the adjustment for style, and of the slopes.
+    known_propensity (n, K): Propensities of the scores of a table; None where they are estimated, or no score is drawn.
     predictor: How missing scores of a table are predicted, and from what; None where none is.
     widening (K,): By what standard errors of means grow where scores are missing; None where none is.
     ignored_order: What votes say of display order; None where it matters in the fit, or the columns have none.
@@ -353,6 +354,7 @@ class FitState:
     unanimous: UnanimousPairs | None = None
     style: StyleEstimates | None = None
     grades: GradeFigures | None = None
+    known_propensity: FloatArray | None = None
     predictor: tuple[CorrectedMeans, ScoreCells] | None = None
     widening: FloatArray | None = None
     ignored_order: IgnoredOrder | None = None

@@ -57,7 +57,7 @@ from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.influence import Influence
 from ..estimation.predicted_scores import predicted_scores
 from ..exceptions import OptionError, listed
-from ..fit.direct_fits import known_propensity, score_cells
+from ..fit.direct_fits import score_cells
 from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
@@ -331,8 +331,7 @@ def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
 
 def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
     """Return the propensities with which the scores of a fit were drawn, (n, K)."""
-    is_there = np.isfinite(steps.data.score_table.mean)
-    known = known_propensity(steps.options.propensity, steps.data, steps.source)
+    is_there, known = np.isfinite(steps.data.score_table.mean), steps.known_propensity
     if known is None and not is_there.all():
         p = np.nan if estimates.grades is None else estimates.grades.unlike_p
         looks = f", as their judge scores look (P = {p:.2g})" if p >= LEAST_LIKELY else ""
