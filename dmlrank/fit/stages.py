@@ -350,13 +350,11 @@ class OneRepetition:
 
     @property
     def _learns_at_once(self) -> bool:
-        """Whether mu and pi are learnt at the same time: neither needs the other, and folds are few for many cores.
-
-        Learners of users stay in the calling thread.
-        """
+        """Whether mu and pi are learnt at the same time: neither needs the other, and folds are few for many cores."""
         if self.inputs.verdicts is not None or not self.options.estimates_propensity:
             return False
         is_large = len(self.data.cells) > SELECTION_SAMPLE and 0 < self.data.x.size <= _MOST_AT_ONCE
+        # Learners of users stay in the calling thread.
         is_large = is_large and isinstance(self.options.learner, str)
         return current().workers is not None or (is_large and current().n_threads > 1)
 
@@ -663,10 +661,7 @@ def read_source(source: Source, options: Options) -> PreferenceData:
 
 
 def read_units(data: PreferenceData, source: Source, options: Options, verdicts: Verdicts | None) -> Units:
-    """Read clusters and weights of contexts, and divide the votes into influence blocks.
-
-    Verdicts of judges belong to no annotator.
-    """
+    """Read clusters and weights of contexts, and divide the votes, of which verdicts have no annotator, into blocks."""
     clusters, weights, task = read_clusters(data, options.clusters, options.context), options.weights, None
     if clusters is not None:
         require_effective_clusters(clusters)

@@ -450,8 +450,6 @@ class VoteProblem(Problem):
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return contexts, pairs and propensities of the labels that are drawn, (d,) each, in order.
 
-        Notes
-        -----
         Every pair has the contexts in a random order of its own, in which its propensities are added up from a uniform
         number on. A label is drawn where the sum passes a whole number (systematic sampling), so that each cell is
         drawn with its propensity. The draws of pairs are independent, except that sums are rounded up together, so that
@@ -580,8 +578,7 @@ class VoteProblem(Problem):
         """Yield the ranges of rows of all chunks, in order, with the results of a function.
 
         The function takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments.
-        Ranges depend on the size of the problem alone, so that results do not depend on the number of threads or
-        workers.
+        Ranges depend on the size of the problem alone, so that results do not depend on threads or workers.
         """
         parts = list(row_slices(self.n_rows, int(np.prod(self.mu.shape[1:])), CHUNK_SIZE))
         cells = self.n_items**2
@@ -703,10 +700,7 @@ def map_blocks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
 
 
 def cost_classes(cost: FloatArray) -> IntArray:
-    """Return classes of costs, (n,): samples are drawn in their order, random within a class, to cost what is expected.
-
-    Shapes: cost (n,).
-    """
+    """Return classes of costs, (n,): samples are drawn in their order, at random within one, to cost what is expected."""
     return np.digitize(cost, np.quantile(cost, np.linspace(0, 1, _COST_CLASSES + 1)[1:-1]))
 
 
