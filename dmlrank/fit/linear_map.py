@@ -116,8 +116,9 @@ def linear_map(
         z = state.likelihood.z(state.data.x)
         of_z = Influence(z, np.empty((0, z.shape[1])), np.empty(0, dtype=np.intp), np.empty(0), of_fit.weight)
         derivative = state.likelihood.mean_derivative(mapped(of_z).plugin.reshape(-1, z.shape[1]))
-        mapped = partial(_with_corrections, mapped, scale.factor * state.likelihood_corrections(derivative))
-        of_labels = partial(state.likelihood.changes, derivative, state.setup.weights.first)
+        corrections = scale.factor * state.likelihood.corrections(derivative, state.data, units.blocks)
+        mapped = partial(_with_corrections, mapped, corrections)
+        of_labels = partial(state.likelihood.changes, derivative)
         added = None if state.unanimous is None else state.unanimous.covariance_along(of_labels)
     joint = mean_over_repetitions(by_repetition) if by_repetition else mapped(of_fit)
 

@@ -257,7 +257,7 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     floor = one.floor(learnt.mu)
     of_votes, mean = one.correct(learnt, floor)
     before, order = one.at_both_orders(of_votes)
-    one_step_result, second_order = one.without_second_order_bias(learnt.mu, floor, before)
+    one_step_result, second_order = one.without_second_order_bias(learnt, floor, before)
     style_terms, style_influence = one.at_equal_style(learnt.propensity)
     return Repetition(
         *learnt,

@@ -21,7 +21,7 @@ from ..data.columns import align_by_index, join_shared, row_index, warn_of_share
 from ..data.contexts import identity_numbers
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names, count_copies, release_unused_memory
+from ..data.frames import count_copies, release_unused_memory
 from ..data.graph import Graph
 from ..data.outcomes import COUNTS, WINNERS
 from ..data.preferences import (
@@ -29,7 +29,6 @@ from ..data.preferences import (
     Clusters,
     FloatArray,
     PreferenceData,
-    cluster_columns,
     context_weights,
     read_clusters,
     read_tasks,
@@ -49,7 +48,7 @@ from ..estimation.cross_fitting import (
 from ..estimation.influence import (
     EstimandName,
     JudgeCorrection,
-    NuisanceEstimates,
+    OneStepInputs,
     OneStepResult,
     blocks_by_context,
     blocks_by_group,
@@ -147,6 +146,11 @@ class Learnt(NamedTuple):
     propensity: Propensity
     judge_propensity: FloatArray | None
     judge_correction: JudgeCorrection | None
+
+    def for_one_step(self, inputs: Inputs, floor: float) -> OneStepInputs:
+        """Return what estimates are made from by one step."""
+        given = inputs.data, inputs.units.blocks, inputs.units.weights(inputs.data)
+        return OneStepInputs(*given, self.mu, self.propensity.cells, floor, self.judge_correction)
 
 
 class FirstStages:
@@ -443,21 +447,14 @@ class OneRepetition:
 
     def correct(self, learnt: Learnt, floor: float) -> tuple[OneStepResult, MeanTarget | None]:
         """Return the one-step estimates, and the linearised functional of ``average="preferences"``, if this is one."""
-        o, setup, data, units, functional = (
-            self.options,
-            self.inputs.setup,
-            self.data,
-            self.inputs.units,
-            self.functional,
-        )
-        blocks, weight, mean = units.blocks, units.weights(data), None
-        nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
-        learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, units)
+        o, setup, data, functional = self.options, self.inputs.setup, self.data, self.functional
+        given, mean = learnt.for_one_step(self.inputs, floor), None
+        learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, self.inputs.units)
         if o.average == "preferences" and not functional.linear:
             mean = self.keep(
                 "mean preferences",
                 (setup, *learnt_key, o.learning.floor, o.estimator),
-                lambda: mean_targets(mean_preferences(data, nuisances, blocks, weight), data, setup, o)[0],
+                lambda: mean_targets(mean_preferences(given), data, setup, o)[0],
             )
         is_restricted = self.estimator.assumes_bradley_terry
         estimands: dict[EstimandName, Functional] = {
@@ -473,7 +470,7 @@ class OneRepetition:
         result = self.keep(
             "one-step estimates",
             (setup, *learnt_key, floor, mean, is_restricted),
-            lambda: one_step(estimands, data, nuisances, blocks, weight),
+            lambda: one_step(estimands, given),
         )
         return result, mean
 
@@ -528,22 +525,21 @@ class OneRepetition:
         return self.keep("equal style", (inputs.setup, differences, propensity, self.folds, inputs.units), estimate)
 
     def without_second_order_bias(
-        self, mu: MuSource, floor: float, result: OneStepResult
+        self, learnt: Learnt, floor: float, result: OneStepResult
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates with u added to the scores, and u; None without an estimate of u."""
-        o, data, units, functional = self.options, self.data, self.inputs.units, self.functional
-        is_learnt = isinstance(mu, CrossFittedMu) and data.x.shape[1] > 0
+        o, data, functional = self.options, self.data, self.functional
+        is_learnt = isinstance(learnt.mu, CrossFittedMu) and data.x.shape[1] > 0
         if functional.linear or not (is_learnt and self._is_plain) or o.average == "preferences":
             return result, None
 
         def estimate() -> SecondOrder | None:
             from ..estimation.second_order import second_order
 
-            assert isinstance(mu, CrossFittedMu)
-            of_blocks = units.of_blocks(data)
-            return second_order(functional, data, mu, floor, blocks=units.blocks, target=result.target, units=of_blocks)
+            given, of_blocks = learnt.for_one_step(self.inputs, floor), self.inputs.units.of_blocks(data)
+            return second_order(functional, given, result.target, of_blocks)
 
-        key = (self.inputs.setup, mu, floor, units, result)
+        key = (self.inputs.setup, learnt.mu, floor, self.inputs.units, result)
         estimated = self.keep("second-order bias", key, estimate)
         if estimated is None or not o.learning.second_order:
             return result, estimated
@@ -631,15 +627,13 @@ def one_by_one(source: Source, what: str) -> Source:
 
 def read_source(source: Source, options: Options) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
-    clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
-    propensities = propensity_columns(options.propensity)
+    are_means, propensities = estimator_of(options) is MEANS, propensity_columns(options.propensity)
     rows = take_rows(
         source.formula,
         source.data,
         source.environment,
         # The propensity of a score is not one of its prompt, and is read from the table of scores.
         replace(options, propensity="estimate") if are_means else options,
-        groups=(*clusters, options.weights_column) if options.weights_column else clusters,
         optional=None if propensities is None else (*options.judge_columns, *propensities),
         copies=source.copies,
     )

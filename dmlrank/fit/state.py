@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         InfluenceBlocks,
         InfluenceFunction,
         JudgeCorrection,
-        NuisanceEstimates,
+        OneStepInputs,
         OneStepResult,
     )
     from ..estimation.order_effect import IgnoredOrder, OrderEffect
@@ -173,13 +173,6 @@ class Repetition:
     def change(self) -> InfluenceFunction | None:
         """The second-order step u with its influence values, added to the scores or not; None where none is known."""
         return None if self.second_order is None else self.second_order.influence(self.target)
-
-    @property
-    def nuisances(self) -> NuisanceEstimates:
-        """The first stages, as the one-step estimator takes them."""
-        from ..estimation.influence import NuisanceEstimates
-
-        return NuisanceEstimates(self.mu, self.propensity.cells, self.floor, self.judge_correction)
 
 
 # P value below which graded answers are said not to be like the others.
@@ -374,17 +367,19 @@ class FitState:
         # The state of a fit is never changed, and some learners and patsy's transforms cannot be copied.
         return self
 
+    def inputs(self, repetition: Repetition) -> OneStepInputs:
+        """Return what estimates are made from by one step in a repetition."""
+        from ..estimation.influence import OneStepInputs
+
+        r, data = repetition, self.data
+        given = data, self.units.blocks, self.units.weights(data)
+        return OneStepInputs(*given, r.mu, r.propensity.cells, r.floor, r.judge_correction)
+
     def unanimous_covariance(self, score: Functional, *, pooled: bool = True) -> FloatArray | None:
         """The covariance of an estimate, (d, d), that is added for unanimous pairs; None where nothing is added."""
         if self.unanimous is None or not self.estimator.is_debiased:
             return None
         return self.unanimous.covariance(score, self.first.floor, pooled=pooled)
-
-    def likelihood_corrections(self, derivative: FloatArray) -> FloatArray:
-        """Return how the labels of each block move functions of a fit by likelihood with this derivative."""
-        assert self.likelihood is not None
-        edges, first_weights = self.setup.graph.edges, self.setup.weights.first
-        return self.likelihood.corrections(derivative, self.data, first_weights, edges=edges, blocks=self.units.blocks)
 
     def influence_of(self, estimand: EstimandName) -> InfluenceFunction:
         """Return influence values of an estimand, averaged over repetitions as the estimator prescribes."""

@@ -113,8 +113,7 @@ def read_groups(state: FitState, columns: Sequence[str]) -> ContextGroups:
                 f"by(): {name!r} has {len(levels)} values; allowed are {_MOST_GROUPS} groups; by('~ {name}') describes "
                 f"how scores vary with numbers"
             )
-        code_of_value = {value: code for code, value in enumerate(levels)}
-        coded.append((levels, column.map(code_of_value).to_numpy(dtype=np.intp)))
+        coded.append((levels, pd.Categorical(column, levels).codes))
     level_codes, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
     if len(level_codes) > _MOST_GROUPS:
         raise OptionError(
@@ -147,7 +146,7 @@ def read_design(state: FitState, formula: str) -> ContextDesign:
     if missing:
         raise MissingDataError(f"by(): {listed(missing)} are missing in some contexts; fill the gaps")
     x, feature_map = fit_features(text, {name: table[name] for name in columns}, len(table), state.source.environment)
-    check_features(x, feature_map.names, keep_missing=False)
+    check_features(x, feature_map.names, keep_missing=False, rows=state.data.row_index[state.data.first_row])
     constant = any(not term.factors for term in terms_of(text))
     column_names = (("Intercept",) if constant else ()) + tuple(feature_map.names)
     matrix = np.column_stack([np.ones(len(x)), x]) if constant else np.asarray(x, dtype=float)
