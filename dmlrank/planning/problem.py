@@ -700,7 +700,7 @@ def map_blocks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
 
 
 def cost_classes(cost: FloatArray) -> IntArray:
-    """Return classes of costs, (n,): samples are drawn in their order, at random within one, to cost what is expected."""
+    """Return classes of costs, (n,): samples are drawn in this order, random within a class, to cost as expected."""
     return np.digitize(cost, np.quantile(cost, np.linspace(0, 1, _COST_CLASSES + 1)[1:-1]))
 
 
