@@ -27,11 +27,7 @@ from ..nuisance.training_rows import log_loss
 from ..options import EqualTasks
 from ..tables.summary_table import Summarised, Summary, fixed_text
 from .estimators import MEANS, Estimator, estimator_named
-from .fit_covariance import (
-    covariance_of,
-    one_sided_models,
-    shares_of,
-)
+from .fit_covariance import covariance_of, one_sided_models, shares_of
 from .state import FitState, GradeFigures, JudgeFigures, StyleEstimates
 
 

@@ -13,13 +13,7 @@ from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction, restricted_score
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, clip_and_renormalise, select_floor
-from ..estimation.influence import (
-    Influence,
-    InfluenceFunction,
-    OneStepInputs,
-    OneStepResult,
-    blocks_by_context,
-)
+from ..estimation.influence import Influence, InfluenceFunction, OneStepInputs, OneStepResult, blocks_by_context
 from ..estimation.joint_influence import JointInfluence, in_groups
 from ..estimation.mean_preferences import mean_preference_influence, mean_preferences
 from ..estimation.one_step import one_step
