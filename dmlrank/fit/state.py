@@ -141,6 +141,7 @@ class Repetition:
     """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
 
     mu, propensity, mu_without_judge, judge_propensity, judge_correction: As in :class:`dmlrank.fit.stages.Learnt`.
+    inputs: What estimates are made from by one step.
     one_step_result, before_change: The one-step estimates of the scores, the win shares and the position effect, with
         the second-order step u where it is added to the scores, and before.
     mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
@@ -155,6 +156,7 @@ class Repetition:
     judge_propensity: FloatArray | None
     judge_correction: JudgeCorrection | None
     folds: Folds
+    inputs: OneStepInputs
     one_step_result: OneStepResult
     before_change: OneStepResult
     floor: float
@@ -366,14 +368,6 @@ class FitState:
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         # The state of a fit is never changed, and some learners and patsy's transforms cannot be copied.
         return self
-
-    def inputs(self, repetition: Repetition) -> OneStepInputs:
-        """Return what estimates are made from by one step in a repetition."""
-        from ..estimation.influence import OneStepInputs
-
-        r, data = repetition, self.data
-        given = data, self.units.blocks, self.units.weights(data)
-        return OneStepInputs(*given, r.mu, r.propensity.cells, r.floor, r.judge_correction)
 
     def unanimous_covariance(self, score: Functional, *, pooled: bool = True) -> FloatArray | None:
         """The covariance of an estimate, (d, d), that is added for unanimous pairs; None where nothing is added."""
