@@ -287,12 +287,9 @@ class Problem(ABC):
 
     def expected_cost(self, propensities: Propensities) -> float:
         """Return the expected cost of propensities, (g, m)."""
-        count = self.count
-
-        def cost_of(block: slice) -> float:
-            return float(count[block] @ self.row_costs(propensities[block], block))
-
-        return sum(map_blocks(cost_of, self.shape)) - self.spent
+        count, costs = self.count, self.row_costs
+        by_block = map_blocks(lambda block: float(count[block] @ costs(propensities[block], block)), self.shape)
+        return sum(by_block) - self.spent
 
     def label_information(self, metric: FloatArray) -> FloatArray:
         """Return the information of every cell, (g, m)."""
