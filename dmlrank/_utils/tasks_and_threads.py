@@ -460,6 +460,7 @@ def in_workers(
     else:
         carry_out = partial(_carry_out, work)
         for result, task_warnings in results_of_tasks(here.workers, carry_out, shared, tasks, name):
+            here.require_go_on()
             for message in task_warnings:
                 warn(message)
             yield result
