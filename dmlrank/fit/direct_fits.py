@@ -244,11 +244,11 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     if is_modelled:
         if propensity is None:
             require_comparable(data, units, has_judge=has_judge)
-        means, cells = predictor = _modelled_means(stages, data, units, propensity, judges)
-        value, correction = means.fitted, means.correction
-        share = effective_share(means.inverse * weight[:, None], units.cluster)
+        predictor = _modelled_means(stages, data, units, propensity, judges)
+        value, correction = predictor.fitted, predictor.correction
+        share = effective_share(predictor.inverse * weight[:, None], units.cluster)
         if has_judge and propensity is None:
-            warn_without_overlap(data.items, means.propensity, np.isfinite(scores.mean))
+            warn_without_overlap(data.items, predictor.propensity, np.isfinite(scores.mean))
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
@@ -256,7 +256,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     covariance = make_covariance(influence, gauge, units, fixed_prompts=False, warns=True)
     warn_of_covariance(covariance, data, options)
     n_units = len(np.unique(units.of_contexts(data)))
-    if share is not None:
+    if predictor is not None and share is not None:
         # A model is only as well known as the prompts with its scores allow: m and the mean are learnt from these.
         number = n_units * share
         widening = np.sqrt(np.where(has_gaps, number / np.maximum(number - 2, 1), 1.0))
@@ -264,7 +264,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         covariance = replace(covariance, matrix=covariance.matrix * np.outer(widening, widening), df=df)
         if judges is not None:
             known = propensity is not None
-            grades = grade_figures(data, units, influence, judges, means, cells, widening=widening, is_known=known)
+            grades = grade_figures(data, units, influence, judges, predictor, widening=widening, is_known=known)
     bounds = bounds_of(scores.mean, options.bounds)
     of_means = limits_of_means(influence, bounds, units.cluster, share=share, task=units.task)
     covariance = replace(covariance, means=CombinedMeans((of_means,), np.eye(data.n_items)))
@@ -396,26 +396,25 @@ def share_with_score(state: FitState, contexts: IntArray) -> FloatArray | None:
     """Return the effective share of some prompts that have a score of each model, (K,); None for complete tables."""
     if state.predictor is None:
         return None
-    weight, cluster = state.predictor[0].inverse[contexts] * state.influence.weight[contexts, None], state.units.cluster
+    weight, cluster = state.predictor.inverse[contexts] * state.influence.weight[contexts, None], state.units.cluster
     return effective_share(weight, None if cluster is None else cluster[contexts])
 
 
 def _modelled_means(
     stages: FirstStages, data: PreferenceData, units: Units, propensity: FloatArray | None, judges: Judges | None
-) -> tuple[CorrectedMeans, ScoreCells]:
-    """Return the means corrected for missing scores, with known propensities or estimated ones, and what predicts."""
+) -> CorrectedMeans:
+    """Return the means corrected for missing scores, with known propensities or estimated ones."""
     from ..estimation.predicted_scores import corrected_means
 
     n_folds, fold_units = stages.fold_units(data, units, None, None)
     options = stages.options
     key = (data, units.context_weight, fold_units, options.seed, options.propensity, options.judge)
 
-    def learn() -> tuple[CorrectedMeans, ScoreCells]:
-        cells = score_cells(data, units, judges, assign_folds(fold_units, n_folds, fold_key(options.seed, 0)).fold)
-        return corrected_means(cells, propensity), cells
+    def learn() -> CorrectedMeans:
+        fold = assign_folds(fold_units, n_folds, fold_key(options.seed, 0)).fold
+        return corrected_means(score_cells(data, units, judges, fold), propensity)
 
-    found: tuple[CorrectedMeans, ScoreCells] = stages.keep("means corrected for missing scores", key, learn)
-    return found
+    return stages.keep("means corrected for missing scores", key, learn)
 
 
 def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold: IntArray) -> ScoreCells:
@@ -440,7 +439,7 @@ def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
     cluster = state.units.cluster
     if state.predictor is None or cluster is None:
         return None
-    cells = state.predictor[1]
+    cells = state.predictor.cells
     is_run = cells.is_there[:, item]
     run = list(dict.fromkeys(cluster[is_run].tolist()))
     latest = run[len(run) - len(run) // 5 :]

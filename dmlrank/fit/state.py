@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         OneStepResult,
     )
     from ..estimation.order_effect import IgnoredOrder, OrderEffect
-    from ..estimation.predicted_scores import CorrectedMeans, ScoreCells
+    from ..estimation.predicted_scores import CorrectedMeans
     from ..estimation.second_order import SecondOrder
     from ..estimation.unanimous_pairs import UnanimousPairs
     from ..nuisance.propensity import Propensity
@@ -324,7 +324,7 @@ class FitState:
     unanimous: Compared pairs whose labels all agree; None where there are no such pairs.
     style: Joint estimates of scores before and after the adjustment for style, and of the slopes.
     known_propensity (n, K): Propensities of the scores of a table; None where they are estimated, or no score is drawn.
-    predictor: How missing scores of a table are predicted, and from what; None where none is.
+    predictor: How missing scores of a table are predicted; None where none is.
     widening (K,): By what standard errors of means grow where scores are missing; None where none is.
     ignored_order: What votes say of display order; None where it matters in the fit, or the columns have none.
     """
@@ -350,7 +350,7 @@ class FitState:
     style: StyleEstimates | None = None
     grades: GradeFigures | None = None
     known_propensity: FloatArray | None = None
-    predictor: tuple[CorrectedMeans, ScoreCells] | None = None
+    predictor: CorrectedMeans | None = None
     widening: FloatArray | None = None
     ignored_order: IgnoredOrder | None = None
 

@@ -319,12 +319,11 @@ def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
     """Return what predicts every score out of fold, (n, K); other models' scores do not where all are drawn anew."""
     kept, data = steps.predictor, steps.data
     if kept is not None and not from_scratch:
-        means, _ = kept
-        return means.predicted
+        return kept.predicted
     n_folds = min(steps.options.learning.n_folds, data.n_contexts)
     units = fold_units(data, steps.units.clusters, n_folds=n_folds)
     fold = assign_folds(units, n_folds, fold_key(steps.options.seed, 0)).fold
-    cells = score_cells(data, steps.units, None, fold) if kept is None else kept[1]
+    cells = score_cells(data, steps.units, None, fold) if kept is None else kept.cells
     every = np.ones(cells.scores.shape)
     return predicted_scores(cells, every, np.full((data.n_items,) * 2, not from_scratch))
 
