@@ -307,7 +307,7 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
     ) -> Summary:
         fit, groups, shown = self.estimates, self.of_groups, rows_to_show(self.estimates, models, top)
         scores, std_errors = self.params.to_numpy(), self.bse.to_numpy()
-        digits = decimals(std_errors[np.isfinite(std_errors)], fewest=fewest_decimals(fit.scale.natural))
+        digits = decimals(std_errors, fewest=fewest_decimals(fit.scale.natural))
         pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
         columns = [score_texts(*of, digits) for of in pairs]
         heads, unseen = ["all", *groups], {name: phrases.unseen_models(e) for name, e in groups.items()}

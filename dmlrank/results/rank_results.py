@@ -56,7 +56,7 @@ from ..report.fit_summary import (
     slim_summary,
     tidy_frame,
 )
-from ..report.phrases import doubt_note, enumerated, some_of
+from ..report.phrases import SummaryLevel, doubt_note, enumerated, some_of
 from ..tables.summary_table import Summary, inert
 from .ranking import Boards, PairwiseResults, RankSets, make_boards, pairs_to_compare, places_to_compare
 from .requirements import Needs, members, named_estimates, require_steps
@@ -156,8 +156,8 @@ class RankResults(Boards):
     def _alpha(self, alpha: float | None) -> float:
         return alpha_of(self.estimates, alpha)
 
-    def _critical(self, alpha: float | None, method: str = "max-t") -> float:
-        return critical_value_of(self.estimates, self.simultaneous, self._alpha(alpha), method)
+    def _level(self, alpha: float | None) -> SummaryLevel:
+        return summary_level(self.estimates, self.simultaneous, self._alpha(alpha))
 
     # --- what was estimated -------------------------------------------------------------------------------------------
 
@@ -270,7 +270,8 @@ class RankResults(Boards):
         >>> res.conf_int().columns.tolist()
         ['lower', 'upper']
         """
-        lower, upper = self.estimates.intervals(self._critical(alpha, method))
+        critical = critical_value_of(self.estimates, self.simultaneous, self._alpha(alpha), method)
+        lower, upper = self.estimates.intervals(critical)
         limits = pd.DataFrame({"lower": lower, "upper": upper}, index=self.names)
         limits.loc[self.estimates.is_unseen] = np.nan
         return limits
@@ -1059,13 +1060,7 @@ class RankResults(Boards):
         """
         from .run_table import table_of_sizes
 
-        return table_of_sizes(
-            self.estimates,
-            self.steps,
-            summary_level(self.estimates, self.simultaneous, self.estimates.alpha),
-            difference,
-            power,
-        )
+        return table_of_sizes(self.estimates, self.steps, self._level(None), difference, power)
 
     @Needs(models=_ORDER, intervals=True)
     def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None, *, unit: str = "") -> Pareto:
@@ -1246,10 +1241,9 @@ class RankResults(Boards):
         >>> table.title, table.rows[0][0]
         ('Win rates', 'gpt-4')
         """
-        e, alpha = self.estimates, self._alpha(alpha)
+        e, level = self.estimates, self._level(alpha)
         check_flag("slim", slim)
         shown = rows_to_show(e, models, top)
-        level = summary_level(e, self.simultaneous, alpha)
         if slim:
             return slim_summary(e, level, shown).with_title(title)
         return build_summary(e, level, adjusted_p_values(e, self.simultaneous), shown).with_title(title)
@@ -1291,8 +1285,7 @@ class RankResults(Boards):
         >>> res.verdict().split(":")[0]
         'First place is not decided'
         """
-        e = self.estimates
-        level = summary_level(e, self.simultaneous, self._alpha(alpha))
+        e, level = self.estimates, self._level(alpha)
         sentences, is_first = short_facts(Subject(e, level), FIRST), level.first is not None and level.first.decided
         if not sentences:
             sentences = ["Nothing is decided: no difference between models varies in these data."]
@@ -1303,7 +1296,7 @@ class RankResults(Boards):
             may_be, ends = self.best_set(top, alpha), self.ranks(alpha).result_frame["upper"]
             sets = [name for name in may_be if ends[name] <= top], [name for name in may_be if ends[name] > top]
             are, others = enumerated(sets[0]) or "none", some_of(sets[1]) or "none"
-            confidence = f"{100 * (1 - self._alpha(alpha)):g} % joint confidence"
+            confidence = f"{level.confidence} joint confidence"
             sentences.append(f"Shown to be in the top {top} ({confidence}): {are}; others that may be: {others}.")
         about = [f"{e.part}:"] if e.part else []
         looks = [f"This holds {e.looks}."] if e.looks else []
@@ -1333,8 +1326,7 @@ class RankResults(Boards):
           Each score is the mean share of comparisons that the model wins against the
           other 7
         """
-        level = summary_level(self.estimates, self.simultaneous, self._alpha(alpha))
-        return explanation_text(self.estimates, level, fit_facts(self.estimates))
+        return explanation_text(self.estimates, self._level(alpha), fit_facts(self.estimates))
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per model with estimate, standard error, test, interval and votes.
@@ -1360,7 +1352,8 @@ class RankResults(Boards):
         >>> res.tidy().columns.tolist()[:4]
         ['term', 'estimate', 'std_error', 'statistic']
         """
-        e, critical = self.estimates, self._critical(alpha, method)
+        e = self.estimates
+        critical = critical_value_of(e, self.simultaneous, self._alpha(alpha), method)
         if not e.has_intervals:
             return tidy_frame(e, critical, np.full(len(e.names), np.nan), "none")
         return tidy_frame(e, critical, adjusted_p_values(e, self.simultaneous), INTERVAL_KINDS[method])
