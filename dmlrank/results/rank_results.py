@@ -1350,9 +1350,8 @@ class RankResults(Boards):
         ['term', 'estimate', 'std_error', 'statistic']
         """
         e, critical = self.estimates, critical_value_of(self.estimates, self.simultaneous, alpha, method)
-        if not e.has_intervals:
-            return tidy_frame(e, critical, np.full(len(e.names), np.nan), "none")
-        return tidy_frame(e, critical, adjusted_p_values(e, self.simultaneous), INTERVAL_KINDS[method])
+        kind = INTERVAL_KINDS[method] if e.has_intervals else "none"
+        return tidy_frame(e, critical, adjusted_p_values(e, self.simultaneous), kind)
 
     def plot(
         self,
