@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
@@ -63,19 +63,14 @@ def share_contexts(steps: Sequence[FitState], names: Sequence[str], apart: bool 
         reason = _why_unmatched(steps[0], other, apart)
         if reason:
             return f"{names[0]!r} and {name!r} have no joint covariance: {reason}"
+    sizes = [fit.data.n_contexts for fit in steps]
     if apart:
-        ends = np.cumsum([0, *(fit.data.n_contexts for fit in steps)])
-        places, n_contexts = tuple(np.arange(start, end) for start, end in pairwise(ends)), int(ends[-1])
+        place = np.arange(sum(sizes))
     elif steps[0].options.context:
-        place: dict[Hashable, int] = {}
-        places = tuple(
-            np.array([place.setdefault(identifier, len(place)) for identifier in fit.data.context_ids], dtype=np.intp)
-            for fit in steps
-        )
-        n_contexts = len(place)
+        place = pd.factorize(np.concatenate([fit.data.context_ids for fit in steps]), use_na_sentinel=False)[0]
     else:
-        n_contexts = steps[0].data.n_contexts
-        places = (np.arange(n_contexts),) * len(steps)
+        place = np.tile(np.arange(sizes[0]), len(steps))
+    places, n_contexts = tuple(np.split(place, np.cumsum(sizes)[:-1])), int(place.max()) + 1
     clusters = steps[0].units.clusters
     if clusters is None:
         return SharedContexts(n_contexts, places, None)
@@ -145,19 +140,17 @@ def _clusters_by_name(
     steps: Sequence[FitState], clusters: Clusters, places: Sequence[IntArray], n_contexts: int
 ) -> Clusters | None:
     """Return the clusters of all contexts, by the names of the clusters; None where these differ between results."""
-    codes: list[IntArray] = []
+    codes, at = list[IntArray](), np.concatenate(places)
     for column in clusters.names[: 1 if clusters.second_of_context is None else 2]:
-        of_all = np.full(n_contexts, -1)
-        numbers: dict[Hashable, int] = {}
-        for fit, place in zip(steps, places, strict=True):
-            # Clusters without a column are the contexts.
-            is_column = column in fit.data.columns
-            names = fit.data.columns.texts(column)[fit.data.first_row] if is_column else place.tolist()
-            numbered = np.array([numbers.setdefault(name, len(numbers)) for name in names])
-            earlier = of_all[place]
-            if (earlier[earlier >= 0] != numbered[earlier >= 0]).any():
-                return None
-            of_all[place] = numbered
+        # Clusters without a column are the contexts.
+        names = [
+            fit.data.columns.texts(column)[fit.data.first_row] if column in fit.data.columns else place.astype(object)
+            for fit, place in zip(steps, places, strict=True)
+        ]
+        number, of_all = pd.factorize(np.concatenate(names))[0], np.zeros(n_contexts, dtype=np.intp)
+        of_all[at] = number
+        if (of_all[at] != number).any():
+            return None
         codes.append(of_all)
     return Clusters(clusters.names, *codes)
 
