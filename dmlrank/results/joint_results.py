@@ -28,9 +28,6 @@ from ..report.phrases import counted
 from .joint_estimates import JointEstimates, JointResults
 from .rank_results import RankResults
 
-# Stands for a missing annotator, and sorts before every name.
-_NO_ANNOTATOR = "\x00"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedContexts:
@@ -263,17 +260,16 @@ def _n_shared_clusters(steps: Sequence[FitState], shared: SharedContexts) -> int
         return 0
     groupings = [of for of in (clusters.of_context, clusters.second_of_context) if of is not None]
     of_fits = [[of[places].tolist() for places in shared.places] for of in groupings]
-    if all(fit.units.annotator is not None for fit in steps):
-        of_fits.append([[name for name in _annotators(fit) if name != _NO_ANNOTATOR] for fit in steps])
+    of_fits.append([set(_annotators(fit)) - {None} for fit in steps])
     return max(len(set(of[a]) & set(of[b])) for of in of_fits for a, b in combinations(range(len(steps)), 2))
 
 
-def _annotators(fit: FitState) -> list[str]:
-    """Return the name of the annotator of every influence block; empty without annotators."""
+def _annotators(fit: FitState) -> list[str | None]:
+    """Return the name of the annotator, if any, of every influence block; empty without annotators."""
     if fit.units.annotator is None or fit.units.clusters is None:
         return []
     names = sorted(set(fit.data.columns.texts(fit.units.clusters.names[-1])))
-    return [names[code] if code >= 0 else _NO_ANNOTATOR for code in fit.units.annotator]
+    return [names[code] if code >= 0 else None for code in fit.units.annotator]
 
 
 def _seem_of_one_data_set(first: RankResults, other: RankResults) -> bool:
@@ -316,19 +312,19 @@ def _covariance_by_influence(
     estimates: Sequence[Estimates], steps: Sequence[FitState], shared: SharedContexts
 ) -> Covariance:
     """Return the covariance of the scores of all results from influence values, with the results' own blocks."""
-    influences, annotators = list[Influence](), list[str]()
+    influences, annotators = list[Influence](), list[str | None]()
     for e, fit in zip(estimates, steps, strict=True):
         influence = in_unit(fit.influence.by_context(), e.scale)
         influences.append(influence.given_prompts() if fit.options.prompts == "fixed" else influence)
         annotators += _annotators(fit)
     # An annotator has the same number in all results.
-    all_names, annotator = np.unique(annotators, return_inverse=True)
+    annotator = pd.factorize(np.array(annotators, dtype=object), sort=True)[0]
     gauge = block_diag(*(fit.setup.functional.gauge(fit.data.n_items).basis for fit in steps))
     joint = clustered_covariance(
         side_by_side(influences, shared.places, shared.n_contexts),
         gauge,
         shared.clusters,
-        np.where(all_names[annotator] == _NO_ANNOTATOR, -1, annotator) if len(annotators) else None,
+        annotator if len(annotators) else None,
     )
     # The covariance between repetitions is joint for results with the same folds, otherwise by result.
     repetitions = []
