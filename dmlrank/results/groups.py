@@ -185,9 +185,9 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
         chosen = [self.models[place] for place in places]
         labels = tuple(f"{group}: {name} - {first}: {name}" for group in others for name in chosen)
         # The groups together have the units of the fit.
-        covariance = replace(self._covariance_between, df=self.estimates.covariance.df)
-        joint = replace(self.joint, covariance=covariance)
-        return wald_test(joint, LinearHypothesis(matrix, np.zeros(len(matrix)), labels), self._independent)
+        covariance, n_prompts = self._between
+        joint = replace(self.joint, covariance=replace(covariance, df=self.estimates.covariance.df))
+        return wald_test(joint, LinearHypothesis(matrix, np.zeros(len(matrix)), labels), n_prompts)
 
     @property
     def _compared(self) -> FloatArray:
@@ -196,22 +196,18 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
         return np.eye(n_models) - (1 / n_models if self.estimates.are_means else 0.0)
 
     @property
-    def _independent(self) -> tuple[int, ...]:
-        """Labelled prompts of each group where groups are independent samples of prompts; otherwise empty."""
-        covariance, n_models = self.joint.covariance, len(self.models)
-        between = np.kron(1 - np.eye(len(self)), np.ones((n_models, n_models))) * covariance.matrix
-        are_samples = np.abs(between).max() <= 1e-12 * np.abs(covariance.matrix).max()
-        are_samples = are_samples and not covariance.n_clusters
-        return tuple(map(phrases.independent_prompts, self.of_groups.values())) if are_samples else ()
+    def _between(self) -> tuple[Covariance, tuple[int, ...]]:
+        """The joint covariance, and labelled prompts of each group where groups are independent samples of prompts.
 
-    @property
-    def _covariance_between(self) -> Covariance:
-        """The joint covariance; that of independent samples with the divisor n - 1 in place of n."""
-        joint = self.joint.covariance
-        if not self._independent:
-            return joint
-        n = np.repeat(np.array(self._independent, dtype=float), len(self.models))
-        return replace(joint, matrix=joint.matrix * np.sqrt(np.outer(n / (n - 1), n / (n - 1))))
+        Independent samples have the divisor n - 1 in place of n; for other groups, there are no numbers of prompts.
+        """
+        joint, n_models = self.joint.covariance, len(self.models)
+        between = np.kron(1 - np.eye(len(self)), np.ones((n_models, n_models))) * joint.matrix
+        if joint.n_clusters or not np.abs(between).max() <= 1e-12 * np.abs(joint.matrix).max():
+            return joint, ()
+        n_prompts = tuple(map(phrases.independent_prompts, self.of_groups.values()))
+        n = np.repeat(np.array(n_prompts, dtype=float), n_models)
+        return replace(joint, matrix=joint.matrix * np.sqrt(np.outer(n / (n - 1), n / (n - 1)))), n_prompts
 
     def equal_by_model(self) -> pd.DataFrame:
         """Test for every model by a Wald test that it has the same score in every group.
@@ -224,13 +220,12 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
             A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm``, adjusted for all models by Holm's
             method. NaN where a score does not vary or rests on too few votes.
         """
-        maps, covariance = np.kron(np.eye(len(self)), self._compared), self._covariance_between.matrix
+        maps, (covariance, n_prompts) = np.kron(np.eye(len(self)), self._compared), self._between
         # A row of indices per group, a column per model.
         index_of_score, estimate = np.arange(len(maps)).reshape(len(self), -1), maps @ self.joint.estimate
-        matrix = maps @ covariance @ maps.T
+        matrix = maps @ covariance.matrix @ maps.T
         rows = [
-            equality_test(estimate[scores], matrix[np.ix_(scores, scores)], self._independent)
-            for scores in index_of_score.T
+            equality_test(estimate[scores], matrix[np.ix_(scores, scores)], n_prompts) for scores in index_of_score.T
         ]
         frame = pd.DataFrame(np.array(rows), columns=["statistic", "df", "p_value"], index=self.models)
         p = frame["p_value"].dropna()
