@@ -38,7 +38,7 @@ from ..tables.summary_table import (
     p_value_text,
     score_texts,
 )
-from .joint_estimates import JointEstimates, JointResults, reversals_in
+from .joint_estimates import JointEstimates, JointResults
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
 from .rank_results import RankResults, result_of
 from .ranking import Boards, make_board
@@ -241,7 +241,7 @@ class Comparison(JointResults, ModelTable, Boards):
         Berger (1982), Multiparameter hypothesis testing and acceptance sampling, Technometrics 24.
         """
         signs = {name: result.estimates.sign for name, result in zip(self.names, self.results, strict=True)}
-        return reversals_in(self.joint, self.models, signs)
+        return self._reversals(self.models, signs)
 
     def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary]]:
         boards = []

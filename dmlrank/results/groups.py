@@ -31,7 +31,7 @@ from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.render_page import Board
 from ..tables.summary_table import Summary, decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from .context_variables import ContextDesign
-from .joint_estimates import JointEstimates, JointResults, reversals_in
+from .joint_estimates import JointEstimates, JointResults
 from .ranking import Boards, make_board
 from .requirements import ModelTable
 from .units_and_views import alpha_or_default, drawn, in_unit, simultaneous_of
@@ -253,13 +253,7 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
         >>> res.by("category").reversals().columns.tolist()[:4]
         ['model', 'other', 'above_in', 'below_in']
         """
-        frame = reversals_in(self.joint, self.models, dict.fromkeys(self.groups, self.estimates.sign))
-        unseen = {(name, model) for name, e in self.of_groups.items() for model in phrases.unseen_models(e)}
-        is_seen = [
-            unseen.isdisjoint({(group, model) for group in (above, below) for model in (first, second)})
-            for first, second, above, below in zip(*(frame[name] for name in frame.columns[:4]), strict=True)
-        ]
-        return frame[np.array(is_seen, dtype=bool)].reset_index(drop=True)
+        return self._reversals(self.models, dict.fromkeys(self.groups, self.estimates.sign))
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per group and model with estimate, standard error, test and interval.
