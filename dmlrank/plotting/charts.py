@@ -276,10 +276,7 @@ def grouped_forest_plot(
     for line in place[:-1] - 0.5:
         axes.axhline(line, color=GRID, linewidth=0.8, zorder=0)
     draw_reference(axes, reference)
-    axes.set_ylim(-0.6, len(place) - 0.4)
-    write_names(axes, names, place, pitch=pitch)
-    axes.set_xlabel(label, fontsize=TEXT_SIZE)
-    hide_spines(axes)
+    horizontal_rows(axes, names, label, pitch)
     outside_legend(axes, variable)
     return write_title(axes, title)
 
