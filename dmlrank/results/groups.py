@@ -615,13 +615,11 @@ class Projection(JointResults, ModelTable):
         basis = fit.covariance.basis
         if basis.shape[1] < len(fit.models) and np.allclose(basis.sum(axis=0), 0.0):
             meaning += " The models' coefficients on every term except the constant therefore sum to 0."
-        terms = self.test_terms()
-        numbers = zip(terms.index, terms["statistic"], terms["df"], terms["p_value"], strict=True)
         tests = "; ".join(
             f"{name}: chi2({df:g}) = {statistic:.1f}, P {p_value_clause(p)}"
             if np.isfinite(statistic)
             else f"{name}: cannot be tested ({df:g} restrictions)"
-            for name, statistic, df, p in numbers
+            for name, statistic, df, p in self.test_terms().itertuples(name=None)
         )
         without = phrases.in_joint_tests(self.models, [fit])[1]
         tested = f"Tests of the terms{without} (hypothesis: no model's score varies with the term): {tests}."

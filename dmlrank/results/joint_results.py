@@ -75,7 +75,7 @@ def share_contexts(steps: Sequence[FitState], names: Sequence[str], apart: bool 
         # The results have the same contexts. Their clusters may have other names and still contain the same contexts.
         joint = clusters if _have_equal_partitions(steps, places) else None
     else:
-        joint = _clusters_by_name(steps, clusters, places, n_contexts)
+        joint = _clusters_by_name(steps, clusters, places)
     if joint is None:
         all_names = " and ".join(map(repr, names))
         return f"{all_names} have no joint covariance: the clusters of the results contain different prompts"
@@ -133,9 +133,7 @@ def _have_equal_partitions(steps: Sequence[FitState], places: Sequence[IntArray]
     return True
 
 
-def _clusters_by_name(
-    steps: Sequence[FitState], clusters: Clusters, places: Sequence[IntArray], n_contexts: int
-) -> Clusters | None:
+def _clusters_by_name(steps: Sequence[FitState], clusters: Clusters, places: Sequence[IntArray]) -> Clusters | None:
     """Return the clusters of all contexts, by the names of the clusters; None where these differ between results."""
     codes, at = list[IntArray](), np.concatenate(places)
     for column in clusters.names[: 1 if clusters.second_of_context is None else 2]:
@@ -144,7 +142,7 @@ def _clusters_by_name(
             fit.data.columns.texts(column)[fit.data.first_row] if column in fit.data.columns else place.astype(object)
             for fit, place in zip(steps, places, strict=True)
         ]
-        number, of_all = pd.factorize(np.concatenate(names))[0], np.zeros(n_contexts, dtype=np.intp)
+        number, of_all = pd.factorize(np.concatenate(names))[0], np.zeros(at.max() + 1, dtype=np.intp)
         of_all[at] = number
         if (of_all[at] != number).any():
             return None
