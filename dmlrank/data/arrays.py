@@ -41,6 +41,14 @@ def number_in_cell(cell: object) -> float:
     raise ValueError(shown(cell, 80))
 
 
+def is_number(cell: object) -> bool:
+    """Whether a cell holds a number, or a text of one, and is not missing."""
+    try:
+        return not np.isnan(number_in_cell(cell))
+    except (ValueError, OverflowError):
+        return False
+
+
 def row_slices(n_rows: int, width: int, numbers: int = _CHUNK_NUMBERS, *, multiple_of: int = 1) -> Iterator[slice]:
     """Yield slices of the rows of a matrix, (n_rows, width), each with up to so many numbers in all."""
     step = max(1, numbers // max(width, 1) // multiple_of) * multiple_of

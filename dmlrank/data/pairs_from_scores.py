@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import as_names, checked, number_in
-from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, first_of, listed, shown
 from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity, value_codes
 from .derived_pairs import DerivedPairs, Runs
@@ -248,7 +248,8 @@ def _numbers(column: pd.Series, name: str, kind: str, model: pd.Series | None = 
         column = _numbers_of_cells(column, name, kind, model)
     values = column.to_numpy(dtype=float)
     if np.isinf(values).any():
-        raise DataError(f"column {name!r} has {int(np.isinf(values).sum())} infinite values; a {kind} must be finite")
+        in_rows = first_of(np.isinf(values))
+        raise DataError(f"column {name!r} holds {values[np.isinf(values)][0]} in {in_rows}; a {kind} must be finite")
     return values
 
 
@@ -267,18 +268,18 @@ def _check_size(values: FloatArray, name: str) -> None:
 
 def _numbers_of_cells(column: pd.Series, name: str, kind: str, model: pd.Series | None) -> pd.Series:
     """Return a column of numbers, texts of numbers and missing cells as floats; name another cell and a remedy."""
-    values, wrong = np.full(len(column), np.nan), list[int]()
+    values, wrong = np.full(len(column), np.nan), np.zeros(len(column), dtype=bool)
     for place, cell in enumerate(column):
         try:
             values[place] = number_in_cell(cell)
         except (ValueError, OverflowError):
-            wrong.append(place)
-    if wrong:
-        cell = column.iloc[wrong[0]]
-        of_model = "" if model is None else f", model {name_of(model.iloc[wrong[0]])!r}"
-        further = f" and {len(wrong) - 1:,} more such cells" if len(wrong) > 1 else ""
+            wrong[place] = True
+    if wrong.any():
+        place = int(wrong.argmax())
+        of_model = "" if model is None else f" (model {name_of(model.iloc[place])!r})"
+        in_rows = first_of(wrong, column.index.tolist())
         raise DataError(
-            f"column {name!r} holds {shown(cell, 80)} in row {column.index[wrong[0]]}{of_model}{further}; a {kind} "
+            f"column {name!r} holds {shown(column.iloc[place], 80)}{of_model} in {in_rows}; a {kind} "
             f"must be a number without percent signs, separators or leading zeros, or missing "
             f"({listed(sorted(MISSING_WORDS), 4)}, ...); for votes, name two columns of models"
         )
@@ -305,10 +306,10 @@ def _derive(
         raise OptionTypeError("prompt= names no column; name the column, or the columns, that identify a prompt")
     keys = [*prompts, *annotators]
     is_run = table[model].notna().to_numpy() | ~np.isnan(values) | (not runs)
-    missing = {name: int(table[name].isna().sum()) for name in keys}
-    missing |= {name: int(table[name][is_run].isna().sum()) for name in (model, *([] if run is None else [run]))}
-    if any(missing.values()):
-        counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
+    missing = {name: table[name].isna() for name in keys}
+    missing |= {name: table[name].isna() & is_run for name in (model, *([] if run is None else [run]))}
+    if any(mask.any() for mask in missing.values()):
+        counts = ", ".join(f"{name!r} in {first_of(mask)}" for name, mask in missing.items() if mask.any())
         raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
     coded = {name: CodedColumn.of(table[name]) for name in (*keys, model)}
     coded[model], changed = coded[model].with_plain_names()

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import require_shape
-from ..exceptions import DataError, OptionError
+from ..exceptions import DataError, OptionError, first_of, shown
 from .arrays import AnyArray, BoolArray, FloatArray, IntArray, name_of
 from .columns import Columns, SharedTexts
 from .derived_pairs import ScoreTable
@@ -403,10 +403,10 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
         require_shape(values, (data.n_contexts,), "weights", "one number per context", OptionError)
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
-        i = int(np.flatnonzero(wrong)[0])
+        value = data.by_context(weights)[wrong][0] if isinstance(weights, str) else values[wrong][0]
         raise DataError(
-            f"weights: context {data.context_ids[i]!r} has {values[i]} ({int(wrong.sum())} such contexts); allowed: 0 "
-            f"or more"
+            f"weights: {shown(value, 80)} in {first_of(wrong, [*map(shown, data.context_ids)], 'context')}; allowed: "
+            f"numbers, 0 or more"
         )
     if not values.any():
         raise DataError("weights are zero in every context; at least two contexts need a positive weight")

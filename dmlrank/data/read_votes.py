@@ -384,7 +384,7 @@ def _complete_features(
             rows.environment,
             in_file=rows.are_partitioned,
         )
-        incomplete = check_features(x, feature_map.names, keep_missing=missing != "raise")
+        incomplete = check_features(x, feature_map.names, missing != "raise", rows.index[first_row])
         if not incomplete.any():
             return rows, contexts, x, feature_map
         is_empty = np.logical_and.reduce([np.isnan(x[part]).all(axis=0) for part in row_slices(*x.shape)])
@@ -437,7 +437,10 @@ def full_column(
 def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
     """Return which rows lack no value that a fit needs, (rows,); raise if some do and ``missing`` is not "drop"."""
     masks = {name: mask for name, mask in missing_values(rows, missing).items() if mask.any()}
-    counts = ", ".join(f"{name!r} in {rows.number(mask):,} of {rows.n_rows:,} rows" for name, mask in masks.items())
+    counts = ", ".join(
+        f"{name!r} in {rows.number(mask):,} of {rows.n_rows:,} rows, first row {rows.index[mask][0]}"
+        for name, mask in masks.items()
+    )
     if missing != "drop" and masks:
         identifiers = [name for name in masks if name in rows.options.context]
         advice = "pass missing='drop' to drop these rows"

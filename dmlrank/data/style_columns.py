@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import as_names, checked
-from ..exceptions import ColumnError, DataError, OptionTypeError, listed, shown
+from ..exceptions import ColumnError, DataError, OptionTypeError, first_of, listed, shown
 from .arrays import AnyArray, FloatArray
 from .frames import column_names, require_columns, take_columns
 from .preferences import PreferenceData
@@ -213,11 +213,12 @@ def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleD
     for place, name in enumerate(names):
         cells = data.columns[name][data.vote_row]
         numbers = data.columns.numbers(name)[data.vote_row]
-        wrong = np.flatnonzero(~(np.abs(numbers) <= _LARGEST))
-        if len(wrong):
+        wrong = ~(np.abs(numbers) <= _LARGEST)
+        if wrong.any():
+            rows = first_of(wrong, data.row_index[data.vote_row])
             raise DataError(
-                f"style column {name!r} holds {cells[wrong[0]]!r} ({len(wrong):,} such votes); allowed: finite "
-                f"numbers up to {_LARGEST:g}, in another unit"
+                f"style column {name!r} holds {shown(cells[wrong][0], 80)} in {rows}; allowed: finite numbers up to "
+                f"{_LARGEST:g}, in another unit"
             )
         size = float(np.abs(numbers).max())
         if 0 < size < 1 / _LARGEST:

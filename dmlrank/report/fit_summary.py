@@ -201,9 +201,13 @@ def leaderboard_columns(
         texts = [f"{used:,}" if used == total else f"{used:,}/{total:,}" for used, total in votes]
         keys = ["" if text == str(used) else str(used) for text, (used, _) in zip(texts, votes, strict=True)]
         head = f"{results.counts}s"
-        said = "Runs of the model that have a score" if results.are_means else f"{head.capitalize()} with the model"
-        said = "Votes on the model's comparisons" if head == "votes" else said
-        title = "Runs" if results.are_means else head.capitalize()
+        title, said = head.capitalize(), f"{head.capitalize()} with the model"
+        if head == "votes":
+            said = "Votes on the model's comparisons"
+        elif results.grades is not None:
+            title, said = "Grades", "Answers of the model that people graded"
+        elif results.are_means:
+            title, said = "Runs", "Runs of the model that have a score"
         columns["votes"] = Column(head, title, [(text,) for text in texts], keys, said)
     for name, column in columns.items():
         if results.is_unseen.any() and name not in ("name", "votes"):
