@@ -404,7 +404,8 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task
             chosen = _choose("scorer", chosen or None, there, where)
         for found in samples:
             identifier = found.name("id")
-            sample, prompt = found.at(f"sample {identifier}"), table.prompt(of_task, found.fields["id"])
+            sample = Entry(found.fields, f"{found.where}, sample {identifier}")
+            prompt = table.prompt(of_task, found.fields["id"])
             name = f"{where}, sample {found.fields['id']!r}"
             if "input" in sample.fields:
                 document = hash(json.dumps(sample.fields["input"], sort_keys=True))
