@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from dmlrank.plotting.charts import hide_spines, horizontal_rows, new_figure, series_styles, write_title
+from dmlrank.plotting.charts import SERIES, axes_points, hide_spines, horizontal_rows, new_figure, write_title
 
 from . import arena, judges, misspecification, mt_bench
 from .report import NAMES, judges_figures, rows_of
@@ -51,7 +51,7 @@ def _draw_judges(axes: Axes, way: str) -> None:
     how = judges.FEATURES if way == DESCRIBED else judges.TWO_STAGE
     table = judges_figures()
     table = table[(table["way"] == way) & (table["judge"] == how)].sort_values("noise")
-    for place, (style, functional) in enumerate(zip(series_styles(3), FUNCTIONALS, strict=True)):
+    for place, (style, functional) in enumerate(zip(SERIES[:3], FUNCTIONALS, strict=True)):
         part = table[table["functional"] == functional]
         noise = part["noise"] + 0.015 * (place - 1)  # beside each other, so that intervals do not cover one another
         _line(axes, noise, part["ratio"], part["error"], style=style, label=NAMES[functional])
@@ -66,7 +66,7 @@ def _draw_misspecification(axes: Axes, way: str) -> None:
     """Draw the root mean squared error against gamma, a line per estimator."""
     rows = rows_of(misspecification.EXPERIMENT)
     rows = rows[(rows["way"] == way) & (rows["draw"] == 0)]
-    for style, estimator in zip(series_styles(4), misspecification.ESTIMATORS, strict=True):
+    for style, estimator in zip(SERIES[:4], misspecification.ESTIMATORS, strict=True):
         squares = rows[rows["estimator"] == estimator].groupby("gamma")["mse"]
         root = np.sqrt(squares.mean())
         label = "plug-in" if estimator == "plugin" else estimator.replace("the paper's", "the paper's factor")
@@ -124,7 +124,7 @@ def draw_models(rows: pd.DataFrame, setting: str, file: pathlib.Path, order: lis
     figure = new_figure(1.3 + 0.3 * len(names), 11.0)
     panels = figure.subplots(1, len(FUNCTIONALS), sharey=True)
     for axes, functional in zip(panels, FUNCTIONALS, strict=True):
-        for style, (estimator, shift) in zip(series_styles(2), (("debiased", 0.13), ("plugin", -0.13)), strict=True):
+        for style, (estimator, shift) in zip(SERIES[:2], (("debiased", 0.13), ("plugin", -0.13)), strict=True):
             part = own[(own["functional"] == functional) & (own["estimator"] == estimator)]
             part = part.set_index("model").loc[names]
             place = np.arange(len(names))[::-1] + shift
@@ -139,7 +139,7 @@ def draw_models(rows: pd.DataFrame, setting: str, file: pathlib.Path, order: lis
                 label="debiased" if estimator == "debiased" else "plug-in",
             )
             _write_moves(axes, part["score"], names, estimator)
-        horizontal_rows(axes, names, NAMES[functional])
+        horizontal_rows(axes, names, NAMES[functional], axes_points(axes)[1] / (len(names) + 0.4))
     panels[0].legend(frameon=False, fontsize=8, loc="lower right")
     figure.savefig(file, dpi=150)
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 import dmlrank as dr
 
-from .._utils.argument_checks import as_names, check_whole
+from .._utils.argument_checks import as_names, check_positive, check_whole
 from .._utils.atomic_write import write_file
 from .._utils.tasks_and_threads import collected_warnings, warn
 from ..data.derived_pairs import DerivedPairs
@@ -182,7 +182,6 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
 
 def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
-    from ..planning.criteria import check_positive
     from ..planning.problem import Limits
 
     _check_outputs(given, "plan")

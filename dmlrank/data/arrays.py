@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,18 @@ def row_slices(n_rows: int, width: int, numbers: int = _CHUNK_NUMBERS, *, multip
     step = max(1, numbers // max(width, 1) // multiple_of) * multiple_of
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowRecord:
+    """A record of arrays with a row for every entry, or None; fields in ``shared`` are those of all rows together."""
+
+    shared: ClassVar[tuple[str, ...]] = ()
+
+    def only(self, rows: BoolArray | IntArray | slice) -> Self:
+        """Return some of the rows."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in self.shared}
+        return replace(self, **{name: array[rows] for name, array in arrays.items() if array is not None})
 
 
 if TYPE_CHECKING:

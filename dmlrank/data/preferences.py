@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import require_shape
 from ..exceptions import DataError, OptionError, first_of, shown
-from .arrays import AnyArray, BoolArray, FloatArray, IntArray, name_of
+from .arrays import AnyArray, BoolArray, FloatArray, IntArray, RowRecord, name_of
 from .columns import Columns, SharedTexts
 from .derived_pairs import ScoreTable
 from .formula.features import FeatureMap
@@ -22,7 +22,7 @@ from .outcomes import exchange_wins, exchanged_wins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class Cells(RowRecord):
     """Labelled cells, sorted by context, first item and second item, (m,) each.
 
     y (m, C): Mean label of the cell's ``n_votes`` votes; a row sums to one.
@@ -63,11 +63,6 @@ class Cells:
     def of(self, items: BoolArray | None) -> BoolArray:
         """Return whether each cell has one of some items, (K,), (m,)."""
         return np.zeros(len(self), dtype=bool) if items is None else items[self.first] | items[self.second]
-
-    def only(self, chosen: BoolArray | IntArray) -> Cells:
-        """Return some of the cells."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return replace(self, **{name: value[chosen] for name, value in values.items() if value is not None})
 
     def joined(self, further: Cells) -> Cells:
         """Return these cells and further cells, sorted by context, first item and second item."""
@@ -310,10 +305,6 @@ class Clusters:
         """Clusters by column, each with what they are of: contexts or votes."""
         parts = [(self.of_context, "contexts"), (self.second_of_context, "contexts"), (self.of_vote, "votes")]
         return dict(zip(self.names, ((code, of) for code, of in parts if code is not None), strict=True))
-
-    def without_annotators(self) -> Clusters:
-        """Return the clusters of contexts alone."""
-        return self if self.of_vote is None else replace(self, names=self.names[:1], of_vote=None)
 
 
 def few_prompts_advice(n_prompts: int, by: str) -> str:

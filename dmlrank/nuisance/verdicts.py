@@ -11,6 +11,7 @@ from scipy.special import softmax
 
 from .._utils.argument_checks import is_frame
 from .._utils.tasks_and_threads import warn
+from ..data.arrays import RowRecord
 from ..data.columns import CodedColumn, Columns, beside
 from ..data.formula.parse import Formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -299,7 +300,8 @@ _PRIOR_CELLS = 20
 _MOST_FEATURES = 50
 
 
-class CalibrationRows(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibrationRows(RowRecord):
     """Labels, the predictions to recalibrate, and the features that recalibrate the predictions.
 
     base (r, C): Predicted probabilities, which do not use the features, (r, q).
@@ -310,10 +312,6 @@ class CalibrationRows(NamedTuple):
     features: FloatArray
     y: FloatArray
     weight: FloatArray
-
-    def only(self, selected: BoolArray) -> CalibrationRows:
-        """Return the rows that are selected by a mask, (r,)."""
-        return CalibrationRows(*(array[selected] for array in self))
 
     def loss(self, p: FloatArray) -> float:
         """Return the log-loss of probabilities, (r, C)."""

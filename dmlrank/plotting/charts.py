@@ -56,17 +56,11 @@ class SeriesStyle(NamedTuple):
     linestyle: str | tuple[int, tuple[int, ...]]
 
 
-def series_styles(number: int) -> list[SeriesStyle]:
-    """Return the looks of at most twelve series: colour, marker and line style."""
-    looks = zip(_MARKERS[:number], cycle(_PALETTE), cycle(_LINE_STYLES), strict=False)
-    return [SeriesStyle(colour, marker, line) for marker, colour, line in looks]
-
-
-def sequential_colours() -> Colormap:
-    """Return a colour map for amounts: from near white to dark blue, without a change of direction in lightness."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("amounts", ["#eef4fa", "#a9c9e4", "#5b93c4", "#1f5c96", "#08306b"])
+# The looks of the series of a picture, as many as a legend tells apart.
+SERIES = [
+    SeriesStyle(colour, marker, line)
+    for marker, colour, line in zip(_MARKERS, cycle(_PALETTE), cycle(_LINE_STYLES), strict=False)
+]
 
 
 def signed_colours() -> Colormap:
@@ -142,40 +136,21 @@ def finish(axes: Axes, across: str, up: str, title: str, *, grid: Literal["both"
     return write_title(axes, title)
 
 
-def hide_frame(axes: Axes) -> None:
-    """Hide the frame and the tick marks."""
-    hide_spines(axes, ("top", "right", "bottom", "left"))
-    axes.tick_params(length=0)
-
-
-def horizontal_rows(axes: Axes, names: Sequence[str], label: str, pitch: float = float("nan")) -> None:
+def horizontal_rows(axes: Axes, names: Sequence[str], label: str, pitch: float) -> None:
     """Prepare one row per name from the top down; the horizontal axis gets a grid and the label."""
     axes.set_ylim(-0.7, len(names) - 0.3)
     write_names(axes, names, np.arange(len(names))[::-1], pitch=pitch)
     finish(axes, label, "", "", grid="x")
 
 
-def write_names(
-    axes: Axes,
-    names: Sequence[str],
-    places: NDArray[np.number],
-    *,
-    axis: str = "y",
-    pitch: float = float("nan"),
-) -> None:
+def write_names(axes: Axes, names: Sequence[str], places: NDArray[np.number], *, pitch: float, axis: str = "y") -> None:
     """Write names along an axis, smaller where there are many, and only every second or third where there is no room.
 
-    The limits of the axis have to be set before.
+    The points from one place to the next are the ``pitch``.
     """
-    at = np.asarray(places, dtype=float)
-    if np.isnan(pitch):
-        # Points from one place to the next in the axes as they are now.
-        start, end = axes.get_ylim() if axis == "y" else axes.get_xlim()
-        distance = abs(float(at[1] - at[0])) if len(at) > 1 else 1.0
-        pitch = axes_points(axes)[axis == "y"] * distance / abs(end - start)
     size = min(TEXT_SIZE, pitch / LINE_HEIGHT)
     step = 1 if size >= SMALLEST_TEXT else int(np.ceil(SMALLEST_TEXT * LINE_HEIGHT / pitch))
-    shown, texts = at[::step], [literal(name) for name in short_names(names)[::step]]
+    shown, texts = places[::step], [literal(name) for name in short_names(names)[::step]]
     size = max(size, SMALLEST_TEXT)
     if axis == "y":
         axes.set_yticks(shown, texts, fontsize=size)
@@ -244,10 +219,6 @@ def short_names(names: Sequence[str], longest: int = _LONGEST_NAME) -> list[str]
     return cut if len(set(cut)) == len(set(names)) else texts
 
 
-# Largest number of groups that a legend tells apart.
-_MOST_SERIES = 12
-
-
 def forest_plot(
     intervals: pd.DataFrame,
     reference: float | None,
@@ -289,15 +260,14 @@ def grouped_forest_plot(
 ) -> Axes:
     """Draw estimates by group, with the estimates of all groups for one name next to each other."""
     n_groups, names = len(intervals), list(next(iter(intervals.values())).index)
-    if n_groups > _MOST_SERIES:
-        raise too_many(f"a forest plot of {n_groups} groups", _MOST_SERIES, "choose groups by a coarser column")
+    if n_groups > len(SERIES):
+        raise too_many(f"a forest plot of {n_groups} groups", len(SERIES), "choose groups by a coarser column")
     row = 0.2 + 0.12 * n_groups
     what = f"a forest plot of {len(names)} models in {n_groups} groups"
     axes, pitch = row_axes(ax, len(names), what, width=8.0, row=row)
     step, place = 0.76 / n_groups, np.arange(len(names))[::-1]
     size = float(np.clip(0.5 * step * pitch, 2.0, 5.0))
-    looks = series_styles(n_groups)
-    for g, ((group, rows), look) in enumerate(zip(intervals.items(), looks, strict=True)):
+    for g, ((group, rows), look) in enumerate(zip(intervals.items(), SERIES, strict=False)):
         # The first group stands on top, as in the legend.
         at = place + step * ((n_groups - 1) / 2 - g)
         marks: dict[str, Any] = {"fmt": look.marker, "markersize": size, "color": look.colour}
@@ -318,10 +288,10 @@ def curve_chart(curves: Mapping[str, pd.DataFrame], across: str, up: str, title:
     """Draw estimates with bands over the numbers that index the frames, a curve for each name."""
     from matplotlib.ticker import MaxNLocator
 
-    if len(curves) > _MOST_SERIES:
-        raise too_many(f"a picture of {len(curves)} curves", _MOST_SERIES)
+    if len(curves) > len(SERIES):
+        raise too_many(f"a picture of {len(curves)} curves", len(SERIES))
     axes = new_axes(ax, height=4.5)
-    for (name, rows), look in zip(curves.items(), series_styles(len(curves)), strict=True):
+    for (name, rows), look in zip(curves.items(), SERIES, strict=False):
         marks: dict[str, Any] = {"marker": look.marker, "linestyle": look.linestyle, "color": look.colour}
         axes.plot(rows.index, rows["estimate"], markersize=4, label=literal(name), **marks)
         axes.fill_between(rows.index, rows["low"], rows["high"], color=look.colour, alpha=0.15, linewidth=0)
@@ -374,7 +344,7 @@ def heat_map(models: Sequence[str], values: FloatArray, label: str, ax: Axes | N
     n_models = len(models)
     axes, pitch = _square(models, "a heat map", _LARGEST_CELL, ax)
     extent = (0, n_models, n_models, 0)
-    image = axes.imshow(np.where(values > 0, values, np.nan), cmap=sequential_colours(), vmin=0, extent=extent)
+    image = axes.imshow(np.where(values > 0, values, np.nan), cmap="Blues", vmin=0, extent=extent)
     for j, k in np.argwhere(values > 0) if n_models <= _MOST_WITH_NUMBERS else []:
         shade = text_colour_at(image, values[j, k])
         axes.text(k + 0.5, j + 0.5, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
@@ -425,7 +395,8 @@ def _square(models: Sequence[str], what: str, largest_cell: float, ax: Axes | No
     if n_models > _MOST_MODELS:
         raise too_many(f"{what} of {n_models} models", _MOST_MODELS)
     if ax is not None:
-        return ax, float("nan")
+        # The names stand beside and below the square, which therefore becomes smaller than the caller's axes.
+        return ax, min(axes_points(ax)) / (LINE_HEIGHT * n_models + names_width(models)) * LINE_HEIGHT
     side = max(SMALLEST_SIDE, n_models * float(np.clip(2.6 / n_models**0.65, _SMALLEST_CELL, largest_cell)))
     pitch = 72 * side / n_models
     size = float(np.clip(pitch / LINE_HEIGHT, SMALLEST_TEXT, TEXT_SIZE))
@@ -437,13 +408,10 @@ def _finished_square(
     axes: Axes, image: ScalarMappable, models: Sequence[str], pitch: float, label: str, title: str
 ) -> Axes:
     """Write names on both sides, the colour bar and the title."""
-    if np.isnan(pitch):
-        # The names stand beside and below the square, which therefore becomes smaller than the caller's axes.
-        lines = LINE_HEIGHT * len(models)
-        pitch = min(axes_points(axes)) / (lines + names_width(models)) * LINE_HEIGHT
     for axis in ("x", "y"):
         write_names(axes, models, np.arange(len(models)) + 0.5, axis=axis, pitch=pitch)
-    hide_frame(axes)
+    hide_spines(axes, ("top", "right", "bottom", "left"))
+    axes.tick_params(length=0)
     # The colour bar takes its room from the figure, so that the size of the axes does not change.
     axes.figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, fraction=0.05).set_label(label, fontsize=TEXT_SIZE)
     return write_title(axes, title)
@@ -541,7 +509,7 @@ def reliability_chart(curves: Mapping[str, pd.DataFrame], title: str, ax: Axes |
     """Draw observed shares against fitted probabilities by category, with a dashed line where the two are equal."""
     axes = new_axes(ax, height=4.8, width=6.4)
     axes.axline((0.0, 0.0), slope=1, color=REFERENCE, linewidth=0.9, linestyle="--", zorder=1)
-    for (category, curve), look in zip(curves.items(), series_styles(len(curves)), strict=True):
+    for (category, curve), look in zip(curves.items(), cycle(SERIES), strict=False):
         fitted, observed = curve["fitted"].to_numpy(), curve["observed"].to_numpy()
         reach = np.stack([curve["observed"] - curve["low"], curve["high"] - curve["observed"]])
         marks: dict[str, Any] = {"fmt": look.marker, "color": look.colour, "markersize": 5, "elinewidth": 1.1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from ..fit.state import FitState
 from ..inference.wald import NamedEstimates, WaldTestResults, wald_test
 from ..report.phrases import counted
 from ..tables.summary_table import Summary, fixed_text, p_value_clause, p_value_text
-from .requirements import TitledTable
+from .requirements import TitledTable, require_steps
 
 Result = TypeVar("Result")
 _HEADS = ("votes", "first", "tie", "repeats", "pairs", "agree", "chance", "P chance", "P others")
@@ -109,9 +109,9 @@ class AnnotatorReport(TitledTable, Generic[Result]):
 
 
 def annotators_of(
-    steps: FitState, column: str, alpha: float, refit: Callable[[pd.DataFrame], tuple[Result, FitState]]
-) -> AnnotatorReport[Result]:
-    """Return the report that :meth:`RankResults.annotators` documents; ``refit`` fits other rows."""
+    steps: FitState, column: str, alpha: float, refit: Callable[[pd.DataFrame], Any]
+) -> AnnotatorReport[Any]:
+    """Return the report that :meth:`RankResults.annotators` documents; ``refit`` returns the result of other rows."""
     data, options, source = steps.data, steps.options, steps.source
     row_code, values = full_column(data, source.data, column, "annotators()")
     voting, who = np.unique(row_code[data.vote_row], return_inverse=True)
@@ -165,7 +165,8 @@ def annotators_of(
         rows = take_columns(source.data, column_names(source.data))
         is_near_row = np.isin(np.arange(len(rows)), data.row_index[np.isin(values[row_code], near)])
         rows[outcomes] = rows[outcomes].astype(object).mask(pd.Series(is_near_row, rows.index))
-        without, other = refit(rows)
+        without = refit(rows)
+        other = require_steps(without.estimates, without.steps, "annotators()")
         test = _test_same(steps, other) if other.data.items == data.items else None
     same = _same_answers(names, by, about, said, fewest=_FEWEST_COMMON if options.context else n_items + 1)
     named = [name for name in column_names(source.data) if name not in (column, *options.context)]
@@ -178,9 +179,8 @@ def _test_same(steps: FitState, other: FitState) -> WaldTestResults:
     names = steps.setup.functional.names(steps.data.items)
     first, second = (one.influence.by_context() for one in (steps, other))
     change = second.centred - first.centred
-    gauge, clusters = steps.setup.functional.gauge(steps.data.n_items).basis, steps.units.clusters
-    clusters = None if clusters is None else clusters.without_annotators()
-    covariance = clustered_covariance(side_by_side([StackedInfluence(change)]), gauge, clusters, None)
+    gauge, influence = steps.setup.functional.gauge(steps.data.n_items).basis, side_by_side([StackedInfluence(change)])
+    covariance = clustered_covariance(influence, gauge, steps.units.clusters, None)
     estimates = NamedEstimates(second.estimate - first.estimate, covariance, names, "scores have the same level", None)
     return wald_test(estimates, LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))
 

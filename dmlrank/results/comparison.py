@@ -38,11 +38,11 @@ from ..tables.summary_table import (
     p_value_text,
     score_texts,
 )
-from .joint_estimates import JointBoards, JointEstimates, reversals_in
+from .joint_estimates import JointEstimates, JointResults, reversals_in
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
 from .rank_results import RankResults, result_of
-from .ranking import make_board
-from .requirements import Needs
+from .ranking import Boards, make_board
+from .requirements import ModelTable, Needs
 from .units_and_views import alpha_or_default, in_unit
 
 # Properties that automatic names are made from, in this order.
@@ -72,7 +72,7 @@ _ALL_PAIRS = (
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(JointBoards):
+class Comparison(JointResults, ModelTable, Boards):
     """Results side by side; :func:`dmlrank.compare` returns an object of this class.
 
     Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for live
@@ -348,7 +348,7 @@ class Comparison(JointBoards):
         joint = self.joint_or_reason
         reversals = joint if isinstance(joint, str) else self.reversals()
         reversed_pairs = phrases.reversal_note(self.names, results, reversals, results[0].alpha)
-        notes = tuple(filter(None, (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)))
+        notes = (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)
         table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes)
         return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
 
@@ -397,9 +397,8 @@ class Comparison(JointBoards):
         )
         counts = f"{phrases.counted(len(rows), 'model')}, {phrases.counted(len(later), 'later result')}"
         header = (("Scores:", score_words(first), "Changes:", counts),)
-        notes = tuple(filter(None, (note, changes.level_note)))
         columns = tuple((head, 1) for of_result in heads for head in of_result)
-        return Summary(f"Changes of Scores from {reference}", header, columns, rows, notes)
+        return Summary(f"Changes of Scores from {reference}", header, columns, rows, (note, changes.level_note))
 
     def _columns(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)

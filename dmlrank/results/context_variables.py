@@ -113,8 +113,7 @@ def read_groups(state: FitState, columns: Sequence[str]) -> ContextGroups:
                 f"by(): {name!r} has {len(levels)} values; allowed are {_MOST_GROUPS} groups; by('~ {name}') describes "
                 f"how scores vary with numbers"
             )
-        code_of_value = {value: code for code, value in enumerate(levels)}
-        coded.append((levels, column.map(code_of_value).to_numpy(dtype=np.intp)))
+        coded.append((levels, pd.Categorical(column, levels).codes))
     level_codes, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
     if len(level_codes) > _MOST_GROUPS:
         raise OptionError(

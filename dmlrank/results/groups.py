@@ -31,8 +31,8 @@ from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.render_page import Board
 from ..tables.summary_table import Summary, decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from .context_variables import ContextDesign
-from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in
-from .ranking import make_board
+from .joint_estimates import JointEstimates, JointResults, reversals_in
+from .ranking import Boards, make_board
 from .requirements import ModelTable
 from .units_and_views import alpha_or_default, drawn, in_unit, simultaneous_of
 
@@ -47,7 +47,7 @@ _POINTS = 25
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GroupResults(JointBoards, Generic[Result]):
+class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
     """Scores in every group of prompts; :meth:`RankResults.by` returns an object of this class.
 
     ``groups["coding"]`` is the result of one group. Tests across groups name scores as ``"group: model"``.
@@ -233,10 +233,8 @@ class GroupResults(JointBoards, Generic[Result]):
             for scores in index_of_score.T
         ]
         frame = pd.DataFrame(np.array(rows), columns=["statistic", "df", "p_value"], index=self.models)
-        is_tested = frame["p_value"].notna().to_numpy()
-        adjusted = np.full(len(frame), np.nan)
-        adjusted[is_tested] = holm(frame["p_value"].to_numpy()[is_tested])
-        frame = frame.assign(df=frame["df"].astype(int), p_holm=adjusted)
+        p = frame["p_value"].dropna()
+        frame = frame.assign(df=frame["df"].astype(int), p_holm=pd.Series(holm(p.to_numpy()), p.index))
         # Holm's method counts these models, too, so that no p-value depends on them otherwise.
         is_unseen = self._is_unseen.reshape(len(self), -1).any(axis=0)
         in_doubt = frame.index.isin(self.estimates.diagnostics.doubtful_models)
@@ -359,8 +357,8 @@ class GroupResults(JointBoards, Generic[Result]):
         if reasons := "; ".join(f"{name} ({reason})" for name, reason in self.left_out):
             notes.append(f"These groups have no scores: {reasons}.")
         notes += [phrases.as_sentence(self.joint.covariance.note), *phrases.few_votes_note(fit)]
-        texts = tuple(filter(None, [*notes, *phrases.doubt_note(fit)]))
-        table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, texts)
+        notes += phrases.doubt_note(fit)
+        table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, tuple(notes))
         return table.with_notes(shown.note("Tests and adjusted p-values"))
 
     def plot(
@@ -415,7 +413,7 @@ class GroupResults(JointBoards, Generic[Result]):
         if len(self.models) > 1 < len(self):
             fits = [self.estimates] * len(self)
             notes.append(phrases.reversal_note(self.groups, fits, self.reversals(), self.joint.alpha, "groups"))
-        table = self._table(None, None, equality).with_notes(*filter(None, notes))
+        table = self._table(None, None, equality).with_notes(*notes)
         return f"by {self.variable}", boards, [table]
 
     def _first_places(self, boards: Sequence[Board], equality: WaldTestResults | str) -> str:
@@ -640,7 +638,7 @@ class Projection(JointResults, ModelTable):
         tested = f"Tests of the terms{without} (hypothesis: no model's score varies with the term): {tests}."
         tested *= bool(tests)
         notes = (meaning, tested, phrases.as_sentence(self.joint.covariance.note), *phrases.doubt_note(fit))
-        table = Summary("Scores Projected on Functions of the Prompt", header, heads, rows, tuple(filter(None, notes)))
+        table = Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes)
         return table.with_notes(shown.note("Sums of coefficients and tests of terms"))
 
     def __repr__(self) -> str:

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import current, in_order, one_thread, warn
 from ..data.formula.features import new_features
@@ -83,7 +82,6 @@ def scores_by_group(
     if scores:
         plugin = scale.of(np.mean([one.plugin for one in scores], axis=0))
     parts = _without_scores(estimates, steps, groups, influence, plugin.reshape(len(groups.names), -1))
-    means = _means_by_group(steps, groups.members, scale) if steps.estimator is MEANS else [None] * len(parts)
     estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
     index = pd.MultiIndex.from_product([groups.names, estimates.models], names=["group", "model"])
     of_groups = dict[str, Estimates]()
@@ -98,7 +96,7 @@ def scores_by_group(
             n_clusters=part.covariance.n_clusters,
             df=part.covariance.df,
             of_scores=None if covariance.of_scores is None else covariance.of_scores[place],
-            means=means[number],
+            means=part.covariance.means,
         )
         own = replace(own, shares=shares_of(steps, influence.part(number), own, estimates.limits))
         of_groups[name] = replace(part, estimate=estimate[place], covariance=own, style=style)
@@ -134,6 +132,7 @@ def _without_scores(
         shares = [win_share(data, steps.setup, steps.likelihood, inside) for inside in groups.members]
     elif steps.estimator is MEANS:
         shares = [steps.win_share] * len(groups.members)
+        of_means = in_groups(steps.influence.by_context(), groups.members)
     else:
         wins = in_groups(steps.influence_of("win_share").by_context(), groups.members)
         shares = list(np.clip(wins.estimate.reshape(len(groups.members), -1), 0.0, 1.0))
@@ -145,13 +144,17 @@ def _without_scores(
         votes = replace(data, cells=cells).pair_votes()
         votes += votes.T
         n_contexts, counted = int(inside.sum()), VoteCounts.of(np.triu(votes), steps.setup.graph)
-        n_comparisons, n_votes, share = len(cells), int(cells.n_votes.sum()), None
-        if steps.estimator is MEANS and data.scores is not None:
-            by_model = data.scores.n_runs[inside].sum(axis=0)
-            n_comparisons, n_votes = int((data.scores.n_runs[inside] > 0).sum()), int(by_model.sum())
+        n_comparisons, n_votes, share, means = len(cells), int(cells.n_votes.sum()), None, None
+        if steps.estimator is MEANS:
+            n_runs = data.score_table.n_runs[inside]
+            n_comparisons, n_votes, by_model = int((n_runs > 0).sum()), int(n_runs.sum()), n_runs.sum(axis=0)
             votes = np.full_like(votes, n_contexts)
             counted = VoteCounts(by_model, by_model)
             share = share_with_score(steps, np.flatnonzero(inside))
+            codes, bounds = units.cluster, bounds_of(data.score_table.mean, steps.options.bounds)
+            codes = None if codes is None else codes[inside]
+            part = limits_of_means(of_means.part(group), bounds, codes, share=share)
+            means = CombinedMeans((part,), estimates.scale.factor * np.eye(len(part.estimate)))
         # With a single score of a model, t has the one degree of freedom that two scores would give it.
         n_effective = np.inf if share is None else max(n_contexts * share.min(), 2.0)
         n_clusters, in_effect = [], list[float]()
@@ -174,6 +177,7 @@ def _without_scores(
                 estimates.covariance,
                 n_clusters=tuple(n_clusters),
                 df=float(min(*(n_clusters or [n_contexts]), n_effective, *in_effect) - 1),
+                means=means,
             ),
             judge=None,
             votes=counted,
@@ -309,9 +313,8 @@ def _means_of_projection(
     A coefficient is a mean over prompts of a_i Y_i, with ``weights`` a, (n, P). Its units are those with some a_i, and
     an unseen one may have the largest |a_i|. One without negative a_i, such as that of a group, is a weighted mean.
     """
-    clusters, parts, n = steps.units.clusters, [], len(weights)
-    codes = np.arange(n) if clusters is None else np.unique(clusters.of_context, return_inverse=True)[1]
-    n_models = len(of_fit.estimate)
+    cluster, parts, n, n_models = steps.units.cluster, [], len(weights), len(of_fit.estimate)
+    codes = np.arange(n) if cluster is None else cluster
     own = np.maximum(of_fit.high - of_fit.estimate, of_fit.estimate - of_fit.low)
     unbounded = np.full(n_models, UNBOUNDED)
     for column, weight in enumerate(weights.T):
@@ -333,17 +336,3 @@ def _means_of_projection(
         )
         parts.append(part)
     return tuple(parts)
-
-
-def _means_by_group(steps: FitState, members: NDArray[np.bool_], scale: Scale) -> list[CombinedMeans]:
-    """Return what limits of means of scores in groups need."""
-    cluster, scores = steps.units.clusters, steps.data.scores
-    influence = in_groups(steps.influence.by_context(), members)
-    assert scores is not None
-    bounds, means = bounds_of(scores.mean, steps.options.bounds), []
-    for number, contexts in enumerate(influence.contexts):
-        codes = None if cluster is None else cluster.of_context[contexts]
-        share = share_with_score(steps, contexts)
-        part = limits_of_means(influence.part(number), bounds, codes, share=share)
-        means.append(CombinedMeans((part,), scale.factor * np.eye(len(part.estimate))))
-    return means

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
@@ -13,10 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.argument_checks import check_type
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..fit.state import StyleEstimates
 from ..inference.covariance import Covariance
@@ -34,10 +30,8 @@ from ..inference.wald import (
 )
 from ..report.fact_words import slope_sentences
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.render_page import Board, Masthead, write_page
 from ..tables.summary_table import Summarised, Summary, decimals, p_value_text, score_texts
-from .pareto import Pareto
-from .requirements import ModelTable, have_same_scores, joined_names
+from .requirements import joined_names
 from .score_tests import ZTestResults
 from .units_and_views import alpha_or_default
 
@@ -63,20 +57,20 @@ class JointEstimates(NamedEstimates):
     @classmethod
     def by_block(
         cls,
-        index: pd.MultiIndex,
+        index: pd.Index,
         estimate: FloatArray,
         covariance: Covariance,
         fit: Estimates,
         reason: str | None = None,
     ) -> JointEstimates:
-        """Return estimates that are named by block and model, ``block: model``, with level and seed of a fit.
+        """Return estimates that are named ``block: model``, or by model alone, with level and seed of a fit.
 
         Where two names would be equal, names of blocks or models that contain ``": "`` are quoted.
         """
         return cls(
             estimate=estimate,
             covariance=covariance,
-            names=joined_names(list(index), ": "),
+            names=joined_names(index.to_frame().to_numpy().tolist(), ": "),
             reason=fit.reason if reason is None else reason,
             index=index,
             alpha=fit.alpha,
@@ -190,67 +184,6 @@ class JointResults(Summarised):
         return frame.rename_axis([*joint.index.names[:-1], "term"]).reset_index()
 
 
-class JointBoards(JointResults, ModelTable):
-    """Groups and comparisons: several leaderboards, which one page shows behind tabs."""
-
-    __slots__ = ()
-
-    def report(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        title: str | None = None,
-        source: str = "",
-        unit: str = "",
-        links: Mapping[str, str] | None = None,
-        group: Mapping[str, str] | None = None,
-        alpha: float | None = None,
-        pareto: Pareto | None = None,
-    ) -> str:
-        """Write one HTML file with all leaderboards behind tabs, the first of which has them side by side.
-
-        Rank sets, groups of letters and tests of pairs hold within each leaderboard. The page needs Jinja2.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write; None returns the text.
-        title, source, unit, links, group
-            As for :meth:`RankResults.report`.
-        alpha : float, optional
-            One minus the joint level within each leaderboard; that of each fit when None.
-        pareto : Pareto, optional
-            What :meth:`RankResults.pareto` returned; the leaderboard with its scores gets a section on cost.
-
-        Returns
-        -------
-        str
-            The path; the text of the page where ``path`` is None.
-        """
-        check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
-        differing, boards, tables = self._page(alpha, unit)
-        if pareto is not None:
-            own = boards if not unit else self._page(alpha, "")[1]
-            places = [n for n, board in enumerate(own) if have_same_scores(pareto.estimates, board.results)]
-            if not places:
-                raise OptionError(
-                    "pareto= was computed from another result: no leaderboard of this page has its scores"
-                )
-            board = boards[places[0]]
-            boards[places[0]] = replace(board, sections=(pareto.page_section(board.results),))
-        # The table of the page is made from the leaderboards, and says itself what its columns are.
-        notes = (
-            re.sub(r"^Each (?:result|column) has .*?\. ?|\"P equal\" tests .*?\. ?", "", note)
-            for note in tables[0].notes
-        )
-        tables[0] = replace(tables[0], notes=tuple(filter(None, notes)))
-        masthead = Masthead("Leaderboards" if title is None else title, source, links or {}, group or {})
-        return write_page(path, masthead, boards, tables, side_by_side=differing)
-
-    # What leaderboards differ in, these, and the tables of the first tab.
-    _page: Callable[[float | None, str], tuple[str, list[Board], list[Summary]]]
-
-
 def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[str, int]) -> pd.DataFrame:
     """Return pairs of models that two results, or groups, order differently; see :meth:`Comparison.reversals`.
 
@@ -272,7 +205,7 @@ def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[st
     contrasts, law = law_of_differences(joint.estimate, joint.max_t, *np.array(pairs).T)
     varies, z = contrasts.std_error > 0, law.tails.to_normal(law.statistics(0.0))
     adjusted = np.full((2, len(pairs)), np.nan)
-    adjusted[:, varies] = joint.max_t.step_down(contrasts.take(varies), z[varies])[0]
+    adjusted[:, varies] = joint.max_t.step_down(contrasts.only(varies), z[varies])[0]
     both = np.hstack(
         [(sign * law.estimate, normal_tail(sign * z), p) for sign, p in zip((1, -1), adjusted, strict=True)]
     )
@@ -416,9 +349,8 @@ class StyleResults(JointResults):
         errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))
         family = Family.of_contrasts(joint, contrasts)
         critical = family.critical(alpha)
-        names = {"rank_before": "rank_raw", "rank_after": "rank_equal", "rank_change": "change"}
-        names |= {"rank_change_low": "change_low", "rank_change_high": "change_high"}
         moves = pd.DataFrame(rank_changes((raw, equal), above), index=pd.Index(self.estimates.models, name="model"))
+        moves = moves.set_axis(["rank_raw", "rank_equal", "change", "change_low", "change_high"], axis=1)
         shifts = {
             "shift": shift,
             "shift_se": errors,
@@ -426,7 +358,7 @@ class StyleResults(JointResults):
             "shift_high": shift + critical * errors,
             "p_adjusted": family.p_values(z_statistics(shift, errors)),
         }
-        return moves.rename(columns=names).assign(**shifts).sort_values("rank_equal", kind="stable")
+        return moves.assign(**shifts).sort_values("rank_equal", kind="stable")
 
     def tidy(self, alpha: float | None = None) -> pd.DataFrame:
         """Return one row per slope.
@@ -458,8 +390,45 @@ class StyleResults(JointResults):
         Summary
             The table with notes.
         """
-        alpha = alpha_or_default(alpha, self.estimates.alpha)
-        return build_style_summary(self.estimates, self._style, self.table, self.rank_changes(alpha), alpha)
+        alpha, results, style = alpha_or_default(alpha, self.estimates.alpha), self.estimates, self._style
+        table, changes = self.table, self.rank_changes(alpha)
+        functional = results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
+        header = (("Functional:", functional, "No. Votes:", f"{style.n_votes:,}"),)
+        title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
+        digits = decimals(table["equal_se"].to_numpy(), fewest=2)
+        heads = ("raw", "averaged", "equal", "rank raw", "rank equal", "change", "change CI", "shift P")
+        moved = changes.loc[table.index]
+        columns = [score_texts(table[board].to_numpy(), table[f"{board}_se"].to_numpy(), digits) for board in _BOARDS]
+        columns += [[f"{rank:.0f}" for rank in table[name]] for name in ("rank_raw", "rank_equal")]
+        ends = zip(moved["change_low"], moved["change_high"], strict=True)
+        columns += [
+            [f"{change:+.0f}" for change in moved["change"]],
+            [f"[{low:+.0f}, {high:+.0f}]" for low, high in ends],
+            [p_value_text(p) for p in moved["p_adjusted"]],
+        ]
+        rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
+        return Summary(title, header, tuple((head, 1) for head in heads), rows, self._notes(alpha))
+
+    def _notes(self, alpha: float) -> tuple[str, ...]:
+        """Return the notes of the summary: slopes, the three leaderboards, changes of ranks, and log-loss."""
+        link = "log-odds" if self.estimates.kind.link == "logit" else "preferences"
+        boards = (
+            f"raw: scores without adjustment. averaged: {link} given prompt and style, averaged over the style of the "
+            "answers that were shown. equal: the same with the slopes on style removed. Standard errors are in "
+            "brackets."
+        )
+        if self.estimates.kind.link == "logit":
+            boards += " Raw and averaged scores differ because the mean of log-odds is not the log-odds of the mean."
+        changes = (
+            "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold "
+            f"for all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of "
+            "the test that the scores at equal style and the raw scores are equal (max-t)."
+        )
+        loss = (
+            f"The out-of-fold log-loss of the preference is {self._style.log_loss:.4f} with style and "
+            f"{self._style.log_loss_without:.4f} without."
+        )
+        return (slope_sentences(self.estimates, self._style), boards, changes, loss)
 
     def __repr__(self) -> str:
         return str(self.summary())
@@ -468,46 +437,3 @@ class StyleResults(JointResults):
     def _style(self) -> StyleEstimates:
         assert self.estimates.style is not None
         return self.estimates.style
-
-
-def build_style_summary(
-    results: Estimates, style: StyleEstimates, table: pd.DataFrame, changes: pd.DataFrame, alpha: float
-) -> Summary:
-    """Build the table of scores before and after the adjustment, with rank changes."""
-    functional = results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
-    header = (("Functional:", functional, "No. Votes:", f"{style.n_votes:,}"),)
-    title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
-    digits = decimals(table["equal_se"].to_numpy(), fewest=2)
-    heads = ("raw", "averaged", "equal", "rank raw", "rank equal", "change", "change CI", "shift P")
-    moved = changes.loc[table.index]
-    columns = [score_texts(table[board].to_numpy(), table[f"{board}_se"].to_numpy(), digits) for board in _BOARDS]
-    columns += [[f"{rank:.0f}" for rank in table[name]] for name in ("rank_raw", "rank_equal")]
-    ends = zip(moved["change_low"], moved["change_high"], strict=True)
-    columns += [
-        [f"{change:+.0f}" for change in moved["change"]],
-        [f"[{low:+.0f}, {high:+.0f}]" for low, high in ends],
-        [p_value_text(p) for p in moved["p_adjusted"]],
-    ]
-    rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
-    return Summary(title, header, tuple((head, 1) for head in heads), rows, _style_notes(results, style, alpha))
-
-
-def _style_notes(results: Estimates, style: StyleEstimates, alpha: float) -> tuple[str, ...]:
-    """Return the notes of a summary of scores before and after the adjustment."""
-    link = "log-odds" if results.kind.link == "logit" else "preferences"
-    boards = (
-        f"raw: scores without adjustment. averaged: {link} given prompt and style, averaged over the style of the "
-        f"answers that were shown. equal: the same with the slopes on style removed. Standard errors are in brackets."
-    )
-    if results.kind.link == "logit":
-        boards += " Raw and averaged scores differ because the mean of log-odds is not the log-odds of the mean."
-    changes = (
-        "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold for "
-        f"all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of the test "
-        "that the scores at equal style and the raw scores are equal (max-t)."
-    )
-    loss = (
-        f"The out-of-fold log-loss of the preference is {style.log_loss:.4f} with style and "
-        f"{style.log_loss_without:.4f} without."
-    )
-    return (slope_sentences(results, style), boards, changes, loss)

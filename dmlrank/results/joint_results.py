@@ -54,13 +54,19 @@ class SharedContexts:
         return len(np.intersect1d(self.places[first], self.places[second]))
 
 
-def share_contexts(steps: Sequence[FitState], names: Sequence[str]) -> SharedContexts | str:
-    """Match the contexts and clusters of results by their identifiers, or say why they cannot be matched."""
+def share_contexts(steps: Sequence[FitState], names: Sequence[str], apart: bool = False) -> SharedContexts | str:
+    """Match the contexts and clusters of results by their identifiers, or say why they cannot be matched.
+
+    apart: Whether no context is in two results, whatever the identifiers are.
+    """
     for other, name in zip(steps[1:], names[1:], strict=True):
-        reason = _why_unmatched(steps[0], other)
+        reason = _why_unmatched(steps[0], other, apart)
         if reason:
             return f"{names[0]!r} and {name!r} have no joint covariance: {reason}"
-    if steps[0].options.context:
+    if apart:
+        ends = np.cumsum([0, *(fit.data.n_contexts for fit in steps)])
+        places, n_contexts = tuple(np.arange(start, end) for start, end in pairwise(ends)), int(ends[-1])
+    elif steps[0].options.context:
         place: dict[Hashable, int] = {}
         places = tuple(
             np.array([place.setdefault(identifier, len(place)) for identifier in fit.data.context_ids], dtype=np.intp)
@@ -101,9 +107,9 @@ def are_of_one_data_set(first: FitState, other: FitState) -> bool:
     )
 
 
-def _why_unmatched(first: FitState, other: FitState) -> str:
-    """Return why contexts of two results cannot be matched; an empty text where they can."""
-    if first.options.prompts != other.options.prompts:
+def _why_unmatched(first: FitState, other: FitState, apart: bool) -> str:
+    """Return why contexts, or only clusters, of two results cannot be matched; an empty text where they can."""
+    if not apart and first.options.prompts != other.options.prompts:
         return "one result is for new prompts, the other for its own prompts only; fit both with the same cov_kwds"
     a, b = first.units.clusters, other.units.clusters
     columns = [() if clusters is None else clusters.names for clusters in (a, b)]
@@ -114,6 +120,8 @@ def _why_unmatched(first: FitState, other: FitState) -> str:
         groups_prompts = [(clusters.second_of_context is None, clusters.of_vote is None) for clusters in (a, b)]
         if groups_prompts[0] != groups_prompts[1]:
             return f"{a.names[-1]!r} groups prompts in one result and votes in the other"
+    if apart:
+        return ""
     if first.options.context != other.options.context:
         return "their context= columns differ, so that prompts cannot be matched"
     if not first.options.context and not are_of_one_data_set(first, other):
@@ -230,8 +238,9 @@ def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) 
                 f"for groups of one fit, use the methods of by()"
             )
     steps = [result.steps for result in results if result.steps is not None]
-    estimates, apart = [result.estimates for result in results], _without_common_prompts(steps)
-    if len(steps) == len(results) and apart is not None and (n_clusters := _n_shared_clusters(steps, apart)):
+    estimates, are_live = [result.estimates for result in results], len(steps) == len(results)
+    apart = share_contexts(steps, names, apart=True) if are_live else ""
+    if not isinstance(apart, str) and (n_clusters := _n_shared_clusters(steps, apart)):
         clusters = steps[0].units.clusters
         of = "" if clusters is None else f" ({', '.join(clusters.names)})"
         samples = (
@@ -246,24 +255,12 @@ def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) 
         known += f", although {counted(n_shared, 'identifier')} of prompts {'is' if n_shared == 1 else 'are'} in two"
     samples = _INDEPENDENT.format(known)
     columns = sorted({name for e in estimates for name in e.description.clusters})
-    if len(steps) < len(results) and columns:
+    if not are_live and columns:
         samples += (
             f" Stored results do not say which clusters ({', '.join(columns)}) are in two of them; where many are, "
             f"intervals of changes may be too short or too long."
         )
     return _joint_estimates(names, estimates), samples
-
-
-def _without_common_prompts(steps: Sequence[FitState]) -> SharedContexts | None:
-    """Return all contexts of results without a common one, with clusters by name; None without equal kinds of these."""
-    clusters = [fit.units.clusters for fit in steps]
-    kinds = [None if one is None else (one.names, one.second_of_context is None) for one in clusters]
-    if not clusters or clusters[0] is None or any(kind != kinds[0] for kind in kinds):
-        return None
-    ends = np.cumsum([0, *(fit.data.n_contexts for fit in steps)])
-    places = tuple(np.arange(start, end) for start, end in pairwise(ends))
-    by_name = _clusters_by_name(steps, clusters[0], places, int(ends[-1]))
-    return None if by_name is None else SharedContexts(int(ends[-1]), places, by_name)
 
 
 def _n_shared_clusters(steps: Sequence[FitState], shared: SharedContexts) -> int:

@@ -392,9 +392,7 @@ def audit_judges(
         rows += [(name, effect) for effect in (_AGREEMENT, *columns)]
         counts[name] = len(both)
     stacked = side_by_side([StackedInfluence(influence) for influence in influences])
-    clusters = steps.units.clusters
-    clusters = None if clusters is None else clusters.without_annotators()
-    covariance = clustered_covariance(stacked, np.empty((0, len(rows))), clusters, None)
+    covariance = clustered_covariance(stacked, np.empty((0, len(rows))), steps.units.clusters, None)
     index = pd.MultiIndex.from_tuples(rows, names=["judge", "effect"])
     joined, seed = joined_names(rows, ": "), steps.options.seed
     joint = JointEstimates(np.concatenate(estimates), covariance, joined, "", index=index, alpha=alpha, seed=seed)
@@ -487,10 +485,7 @@ class GradeReport(JointResults, TitledTable):
         k, factor = len(e.names), e.scale.factor
         basis = free_basis(np.ones((1, k)), k)
         covariance = Covariance(g.favour_covariance * factor**2, basis, df=e.covariance.df)
-        index = pd.Index(list(e.names), name="model")
-        return JointEstimates(
-            g.favour * factor, covariance, e.names, "", index=index, alpha=e.alpha, seed=e.description.seed
-        )
+        return JointEstimates.by_block(pd.Index(e.names, name="model"), g.favour * factor, covariance, e, "")
 
     @property
     def models(self) -> pd.DataFrame:

@@ -97,8 +97,7 @@ class Pareto(ModelTable):
             ("status", 1),
             ("worse than", 1),
         )
-        notes = tuple(filter(None, (self.sentence(), note)))
-        return Summary("Score against Cost", (), columns, tuple(rows), notes, text_columns=(7, 8))
+        return Summary("Score against Cost", (), columns, tuple(rows), (self.sentence(), note), text_columns=(7, 8))
 
     def sentence(self) -> str:
         """Return what the statuses mean, and how sure they are, in words."""

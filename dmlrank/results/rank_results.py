@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import check_flag, check_type, check_whole, place_of, places_of, resolve_seed
+from .._utils.argument_checks import check_flag, check_whole, place_of, places_of, resolve_seed
 from .._utils.atomic_write import write_file
 from .._utils.tasks_and_threads import (
     Report,
@@ -56,21 +56,10 @@ from ..report.fit_summary import (
     slim_summary,
     tidy_frame,
 )
-from ..report.phrases import (
-    counted,
-    doubt_note,
-    enumerated,
-    some_of,
-)
-from ..tables.summary_table import Summarised, Summary, inert
-from .ranking import (
-    PairwiseResults,
-    RankSets,
-    make_boards,
-    pairs_to_compare,
-    places_to_compare,
-)
-from .requirements import Needs, have_same_scores, members, named_estimates, require_steps
+from ..report.phrases import doubt_note, enumerated, some_of
+from ..tables.summary_table import Summary, inert
+from .ranking import Boards, PairwiseResults, RankSets, make_boards, pairs_to_compare, places_to_compare
+from .requirements import Needs, members, named_estimates, require_steps
 from .units_and_views import (
     adjusted_p_values,
     alpha_of,
@@ -89,6 +78,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..planning.plan import Plan
+    from ..report.render_page import Board
     from .annotators import AnnotatorReport
     from .fragility import FragilityResults
     from .heterogeneity import GroupColumns
@@ -112,7 +102,7 @@ _OF_FORMULAS = Needs(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RankResults(Summarised):
+class RankResults(Boards):
     """Scores of K models with their covariance; tests, intervals, ranks and regions are methods.
 
     :func:`dmlrank.dml_rank` returns an object of this class. No method changes the object. Names that occur in
@@ -629,14 +619,13 @@ class RankResults(Summarised):
         from .score_tests import confidence_ellipsoid
 
         e, named, alpha = self.estimates, named_estimates(self.estimates), self._alpha(alpha)
-        if contrasts is not None:
-            if models is not None:
-                raise OptionError("models= and contrasts= both define the region; give one of them")
-            return confidence_ellipsoid(named, named.hypothesis(contrasts), alpha, is_natural=e.scale.natural)
+        if contrasts is not None and models is not None:
+            raise OptionError("models= and contrasts= both define the region; give one of them")
         places = places_of(e.names, models, "model" if e.of_models else "output")
         names = tuple(e.names[place] for place in places)
         rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), names)
-        return confidence_ellipsoid(named, rows, alpha, scores=True, is_natural=e.scale.natural)
+        rows = rows if contrasts is None else named.hypothesis(contrasts)
+        return confidence_ellipsoid(named, rows, alpha, scores=contrasts is None, is_natural=e.scale.natural)
 
     @Needs(
         unadjusted="its bounds are those of scores of all votes without adjustment",
@@ -948,11 +937,8 @@ class RankResults(Summarised):
         """
         from .annotators import annotators_of
 
-        def refit(rows: pd.DataFrame) -> tuple[RankResults, FitState]:
-            other = self.update(data=rows)
-            return other, other._fit
-
-        return annotators_of(self._fit, column, alpha_or_default(alpha, self.estimates.alpha), refit)
+        alpha = alpha_or_default(alpha, self.estimates.alpha)
+        return annotators_of(self._fit, column, alpha, lambda rows: self.update(data=rows))
 
     @Needs(means="it counts runs that succeed", one_look="its bands are those of one look", data=True)
     def curve(self, kind: str | None = None, most: int | None = None, alpha: float | None = None) -> pd.DataFrame:
@@ -1220,7 +1206,6 @@ class RankResults(Summarised):
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
 
-    @Needs(drawn=True)
     def summary(
         self,
         alpha: float | None = None,
@@ -1324,7 +1309,6 @@ class RankResults(Summarised):
         looks = [f"This holds {e.looks}."] if e.looks else []
         return inert(" ".join([*about, *sentences, *looks, *doubt_note(e)]))
 
-    @Needs(drawn=True)
     def explain(self, alpha: float | None = None) -> str:
         """Return in words what the scores, intervals and rank sets are, what is assumed, and the figures of the fit.
 
@@ -1352,7 +1336,6 @@ class RankResults(Summarised):
         level = summary_level(self.estimates, self.simultaneous, self._alpha(alpha))
         return explanation_text(self.estimates, level, fit_facts(self.estimates))
 
-    @Needs(drawn=True)
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per model with estimate, standard error, test, interval and votes.
 
@@ -1382,7 +1365,6 @@ class RankResults(Summarised):
             return tidy_frame(e, critical, np.full(len(e.names), np.nan), "none")
         return tidy_frame(e, critical, adjusted_p_values(e, self.simultaneous), INTERVAL_KINDS[method])
 
-    @Needs(drawn=True)
     def plot(
         self,
         picture: str = "forest",
@@ -1442,81 +1424,12 @@ class RankResults(Summarised):
             return draw_sheet(self, alpha=self._alpha(alpha), models=models, top=n_best)
         return draw_picture(self, picture, ax, alpha=alpha, models=models, top=top, contrast=contrast)
 
-    @Needs(drawn=True)
-    def report(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        title: str | None = None,
-        source: str = "",
-        unit: str = "",
-        links: Mapping[str, str] | None = None,
-        group: Mapping[str, str] | None = None,
-        alpha: float | None = None,
-        sensitivity: SensitivityResults | None = None,
-        pareto: Pareto | None = None,
-    ) -> str:
-        """Write the leaderboard as one HTML file for publication; this needs Jinja2.
-
-        The page says what is measured and who is first, then shows a sortable table of rank sets, scores and intervals.
-        Below it are a form that compares two models, warnings, method, assumptions and diagnostics of this fit, and
-        downloads as CSV and JSON; of more than 200 models, pairs are compared among the best 60. With scores at equal
-        style, raw scores and scores averaged over style have tabs of their own. The page loads nothing from the
-        network.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write; None returns the text.
-        title : str, optional
-            Subject of the page, such as the name of the benchmark.
-        source : str, optional
-            Where the data come from; it stands below the title.
-        unit : str, optional
-            Unit of the scores: ``"%"`` shows shares times 100; other units, such as ``"points"``, are only written.
-        links : mapping, optional
-            Address of a model by its name; not all models need one.
-        group : mapping, optional
-            Maker of a model by its name: makers have colours, by which a reader filters the table.
-        alpha : float, optional
-            One minus the joint level; the fit's when None.
-        sensitivity : SensitivityResults, optional
-            What :meth:`sensitivity` returned; the page gets a section on votes that were not cast.
-        pareto : Pareto, optional
-            What :meth:`pareto` returned; the page gets a section on score against cost.
-
-        Returns
-        -------
-        str
-            The path; the text of the page where ``path`` is None.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
-        >>> page = res.report(title="Win rates")
-        >>> "<title>Win rates: share of wins, " in page, len(page) < 60_000
-        (True, True)
-        """
-        from ..report.render_page import Masthead, write_page
-        from .pareto import Pareto
-        from .sensitivity_results import SensitivityResults
-
-        for name, given, kind in (("sensitivity", sensitivity, SensitivityResults), ("pareto", pareto, Pareto)):
-            check_type(name, given, kind | None, f"what the method {name}() of a result returned, or None")
-            if given is not None and not have_same_scores(given.estimates, self.estimates):
-                raise OptionError(f"{name}= was computed from another result, or in another unit; pass this one's")
+    def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary]]:
         e, simultaneous = in_unit(self.estimates, self.simultaneous, unit)
-        sections = [] if pareto is None else [pareto.page_section(e)]
-        sections += [] if sensitivity is None else [sensitivity.page_section()]
-        boards = make_boards(e, simultaneous, self._alpha(alpha))
-        boards[0] = replace(boards[0], sections=tuple(sections))
-        heading = f"Leaderboard of {counted(len(e.names), 'model' if e.of_models else 'output')}"
-        masthead = Masthead(heading if title is None else title, source, links or {}, group or {})
         # At equal style the page begins with the three leaderboards side by side.
         style = replace(self, estimates=e, simultaneous=simultaneous).style
         tables = [] if style is None else [style.summary(alpha)]
-        return write_page(path, masthead, boards, tables)
+        return "", make_boards(e, simultaneous, self._alpha(alpha)), tables
 
     def __repr__(self) -> str:
         e = self.estimates

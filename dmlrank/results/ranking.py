@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+import os
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import names_or_all, places_of
+from .._utils.argument_checks import check_type, names_or_all, places_of
 from ..data.preferences import IntArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
@@ -17,14 +19,16 @@ from ..inference.simultaneous import TEST_COLUMNS, Simultaneous, compare_differe
 from ..inference.wald import Alternative
 from ..report.fit_summary import ShownModels, choose_models, chosen_names
 from ..report.phrases import counted, doubt_note, few_prompts_note, functional_unit, sequential_note, unseen_note
-from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text, p_value_text
-from .requirements import ModelTable
+from ..tables.summary_table import Summarised, Summary, decimals, fewest_decimals, fixed_text, p_value_text
+from .requirements import ModelTable, have_same_scores
 from .units_and_views import adjusted_p_values, alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..report.render_page import Board
+    from .pareto import Pareto
+    from .sensitivity_results import SensitivityResults
 
 # A table of all differences between more models is by default about so many, the best.
 _MANY_MODELS, _MODELS_OF_MANY = 15, 10
@@ -58,6 +62,104 @@ def pairs_to_compare(models: list[int], against: int | None, side: str) -> tuple
     differ = ~np.eye(len(models), dtype=bool)
     first, second = np.nonzero(differ if both_directions else np.triu(differ))
     return places[first], places[second]
+
+
+class Boards(Summarised):
+    """Results whose leaderboards one page shows: a fit, and groups and comparisons with several."""
+
+    __slots__ = ()
+
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        source: str = "",
+        unit: str = "",
+        links: Mapping[str, str] | None = None,
+        group: Mapping[str, str] | None = None,
+        alpha: float | None = None,
+        sensitivity: SensitivityResults | None = None,
+        pareto: Pareto | None = None,
+    ) -> str:
+        """Write one HTML file with the leaderboard, or with several behind tabs, for publication; this needs Jinja2.
+
+        The page says what is measured and who is first, then shows a sortable table of rank sets, scores and intervals.
+        Below it are a form that compares two models, warnings, method, assumptions and diagnostics of this fit, and
+        downloads as CSV and JSON; of more than 200 models, pairs are compared among the best 60. With scores at equal
+        style, raw scores and scores averaged over style have tabs of their own. Groups and comparisons have their
+        leaderboards side by side in the first tab; rank sets, groups of letters and tests of pairs hold within each
+        leaderboard. The page loads nothing from the network.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write; None returns the text.
+        title : str, optional
+            Subject of the page, such as the name of the benchmark.
+        source : str, optional
+            Where the data come from; it stands below the title.
+        unit : str, optional
+            Unit of the scores: ``"%"`` shows shares times 100; other units, such as ``"points"``, are only written.
+        links : mapping, optional
+            Address of a model by its name; not all models need one.
+        group : mapping, optional
+            Maker of a model by its name: makers have colours, by which a reader filters the table.
+        alpha : float, optional
+            One minus the joint level within each leaderboard; that of each fit when None.
+        sensitivity : SensitivityResults, optional
+            What :meth:`RankResults.sensitivity` returned; the leaderboard with its scores gets a section on votes that
+            were not cast.
+        pareto : Pareto, optional
+            What :meth:`RankResults.pareto` returned; the leaderboard with its scores gets a section on score against
+            cost.
+
+        Returns
+        -------
+        str
+            The path; the text of the page where ``path`` is None.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> page = res.report(title="Win rates")
+        >>> "<title>Win rates: share of wins, " in page, len(page) < 60_000
+        (True, True)
+        """
+        from ..report.render_page import Masthead, write_page
+        from .pareto import Pareto
+        from .sensitivity_results import SensitivityResults
+
+        for name, given, kind in (("pareto", pareto, Pareto), ("sensitivity", sensitivity, SensitivityResults)):
+            check_type(name, given, kind | None, f"what the method {name}() of a result returned, or None")
+        differing, boards, tables = self._page(alpha, unit)
+        for name, given in (("pareto", pareto), ("sensitivity", sensitivity)):
+            if given is None:
+                continue
+            place = next((at for at, one in enumerate(boards) if have_same_scores(given.estimates, one.results)), None)
+            if place is None:
+                raise OptionError(
+                    f"{name}= was computed from another result: no leaderboard of this page has its scores; pass this "
+                    f"one's"
+                )
+            section = given.page_section(boards[place].results)
+            boards[place] = replace(boards[place], sections=(*boards[place].sections, section))
+        shown, heading = boards[0].results, "Leaderboards"
+        if not differing:
+            heading = f"Leaderboard of {counted(len(shown.names), 'model' if shown.of_models else 'output')}"
+        else:
+            # The table of the page is made from the leaderboards, and says itself what its columns are.
+            notes = (
+                re.sub(r"^Each (?:result|column) has .*?\. ?|\"P equal\" tests .*?\. ?", "", note)
+                for note in tables[0].notes
+            )
+            tables[0] = replace(tables[0], notes=tuple(notes))
+        masthead = Masthead(heading if title is None else title, source, links or {}, group or {})
+        return write_page(path, masthead, boards, tables, side_by_side=differing)
+
+    # What leaderboards differ in, these, and the tables of the first tab.
+    _page: Callable[[float | None, str], tuple[str, list[Board], list[Summary]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -346,7 +448,7 @@ class RankSets(ModelTable):
             "shared letter does not show equality.",
             " ".join([*few_prompts_note(e), *unseen_note(e), *doubt_note(e), *sequential_note(e)]),
         )
-        return Summary("Ranks", header, columns, rows, tuple(filter(None, notes)))
+        return Summary("Ranks", header, columns, rows, notes)
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw every model's rank as a point on a bar that is its confidence set; this needs matplotlib.

@@ -88,8 +88,9 @@ def named_estimates(estimates: Estimates) -> NamedEstimates:
 
 
 def have_same_scores(one: Estimates, other: Estimates) -> bool:
-    """Return whether an analysis of one result is about the scores of another, in their unit."""
-    return one.names == other.names and bool(np.array_equal(one.estimate, other.estimate))
+    """Return whether an analysis of one result is about the scores of another, perhaps multiplied for a page."""
+    factor = other.scale.factor / one.scale.factor
+    return one.names == other.names and bool(np.array_equal(factor * one.estimate, other.estimate))
 
 
 def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]:
@@ -115,7 +116,7 @@ class Needs:
     unadjusted: Scores that are not those at equal style.
     no_means, means: Scores that are not, or that are, means of scores.
     one_look: A single look.
-    drawn: Whether the method's statements follow from critical values, so that a bootstrap view has it.
+    drawn: Whether statements follow from critical values, so that a bootstrap view has the method.
     intervals, data: Whether the result needs intervals, or data and learners.
     """
 

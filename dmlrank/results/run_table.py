@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
-from .._utils.argument_checks import check_whole, number_in, place_of
+from .._utils.argument_checks import check_positive, check_whole, number_in, place_of
 from .._utils.tasks_and_threads import one_thread, warn
 from ..data.arrays import FloatArray
 from ..data.derived_pairs import DerivedPairs, Runs
@@ -30,13 +29,9 @@ from ..inference.covariance import Covariance, cluster_sums, match_blocks
 from ..inference.ranks import multiple_needed, smallest_gap
 from ..inference.score_limits import UNBOUNDED, CombinedMeans
 from ..inference.simultaneous import MaxT
-from ..planning.criteria import check_positive
 from ..report.first_place import independent_units
 from ..report.phrases import SummaryLevel
 from .context_variables import context_table
-
-if TYPE_CHECKING:
-    pass
 
 
 @one_thread()
@@ -66,8 +61,7 @@ def table_of_curve(e: Estimates, state: FitState, kind: str | None, most: int | 
     values, n = np.stack(scores, axis=2).reshape(len(scores[0]), -1), state.data.n_contexts
     influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), state.influence.weight)
     covariance = make_covariance(influence, np.empty((0, values.shape[1])), state.units, fixed_prompts=False)
-    cluster = None if state.units.clusters is None else state.units.clusters.of_context
-    means = limits_of_means(influence, (0.0, 1.0), cluster, task=state.units.task)
+    means = limits_of_means(influence, (0.0, 1.0), state.units.cluster, task=state.units.task)
     covariance = replace(covariance, means=CombinedMeans((means,), np.eye(values.shape[1])))
     critical = MaxT(covariance, e.description.seed).critical(alpha)
     low, high = covariance.law(influence.estimate).limits(critical)
@@ -104,8 +98,7 @@ def table_per_success(e: Estimates, steps: FitState, column: str, against: str |
     of_ratios = joint.of_combinations(slope)
     critical = MaxT(of_ratios, e.description.seed).critical(alpha, "max-t")
     low, high = fieller_limits(below, above, change @ joint.matrix @ change.T, critical)
-    of_context = None if steps.units.clusters is None else steps.units.clusters.of_context
-    doubt_of_skew(cluster_sums(influence, of_context)[0] @ slope.T, "costs per success")
+    doubt_of_skew(cluster_sums(influence, steps.units.cluster)[0] @ slope.T, "costs per success")
     # Costs that cannot be negative have no negative ratio.
     low = np.maximum(low, 0.0) if (costs >= 0).all() else low
     first = {"score": score, "cost": cost, "per_success": ratio} if against is None else {"ratio": ratio}
@@ -184,8 +177,7 @@ def random_costs(e: Estimates, state: FitState, column: str) -> tuple[FloatArray
     The unit is such that costs and scores have errors of one size. Costs are known, with None in its place, where each
     model costs the same on all prompts, or the prompts of the fit are all there are.
     """
-    units, of_context = state.units, None if state.units.clusters is None else state.units.clusters.of_context
-    values = costs_of_runs(state, e.models, column)
+    units, values = state.units, costs_of_runs(state, e.models, column)
     n, weight = len(values), state.influence.weight
     if state.options.prompts == "fixed" or (values == values[0]).all():
         return weight @ values / weight.sum(), None, e.covariance, ""
@@ -204,13 +196,13 @@ def random_costs(e: Estimates, state: FitState, column: str) -> tuple[FloatArray
     basis = np.asarray(block_diag(e.covariance.basis, of_costs.basis))
     means, df = e.covariance.means, min(e.covariance.df, joint.df)
     if means is not None:
-        part = limits_of_means(influence, (float(values.min()), float(values.max())), of_context, task=units.task)
+        part = limits_of_means(influence, (float(values.min()), float(values.max())), units.cluster, task=units.task)
         unbounded = np.full(values.shape[1], UNBOUNDED)
         costs = CombinedMeans((replace(part, least=-unbounded, most=unbounded),), np.eye(values.shape[1]))
         # The unseen prompt has a cost of its own, whatever its score is.
         means = CombinedMeans.side_by_side([means, costs], [np.arange(int(part.n))] * 2)
     joint = replace(joint, matrix=matrix, basis=basis, note=e.covariance.note, df=df, means=means)
-    sums = cluster_sums(parts[1], of_context)[0]
+    sums = cluster_sums(parts[1], units.cluster)[0]
     gaps = np.hstack([sums[:, :j] - sums[:, [j]] for j in range(1, sums.shape[1])])
     return influence.estimate * size, size, joint, doubt_of_skew(gaps, "differences of costs")
 

@@ -105,9 +105,9 @@ class ZTestResults(Summarised, ZTests):
         elif covariance.has_few_units:
             law = f"P and intervals: Student's t with {covariance.df:.0f} degrees of freedom."
         law = law if self.sequence is None else ""
-        notes = tuple(filter(None, (law, self.remark)))
         header = (("Functional:", self.functional),) if self.functional else ()
-        return Summary(default, header, columns, tuple(rows), notes, row_head="hypothesis").with_title(title)
+        table = Summary(default, header, columns, tuple(rows), (law, self.remark), row_head="hypothesis")
+        return table.with_title(title)
 
     def summary_frame(self, alpha: float | None = None) -> pd.DataFrame:
         """Return the table of the tests as a frame, with the columns of statsmodels.

@@ -146,11 +146,15 @@ class SensitivityResults(TitledTable):
             "every prompt therefore counts as shown, so that the bounds are wide."
         )
 
-    def page_section(self) -> tuple[str, str, Summary, str]:
-        """Return title, table and note of the section in a page, which has no picture."""
+    def page_section(self, shown: Estimates) -> tuple[str, str, Summary, str]:
+        """Return title, table and note of the section in a page, which has no picture, in the unit that is shown."""
+        factor = shown.scale.factor / self.estimates.scale.factor
+        frame = self.result_frame.assign(**{side: factor * self.result_frame[side] for side in _SIDES})
+        numbers, errors = factor * self.estimate, factor * self.std_error
+        own = replace(self, estimates=shown, result_frame=frame, estimate=numbers, std_error=errors)
         assumed = "The scores assume that votes not cast are like those cast. Suppose that they are not:"
         text = f"{assumed} {_GAMMA} {self._shown_battles()} {self.sentence()}"
-        return "If those who vote differ from those who do not", "", replace(self.summary(), notes=()), text
+        return "If those who vote differ from those who do not", "", replace(own.summary(), notes=()), text
 
 
 def gamma_text(gamma: float) -> str:
@@ -256,19 +260,12 @@ def analyse_sensitivity(
         "gamma_interval": tipping_gammas(bounds.gamma, of_limits),
     }
     shift = scale.shift * contrasts.matrix.sum(axis=1)
-    shown_bounds = replace(
-        bounds,
-        lower=scale.factor * bounds.lower + shift,
-        upper=scale.factor * bounds.upper + shift,
-        lower_error=scale.factor * bounds.lower_error,
-        upper_error=scale.factor * bounds.upper_error,
-    )
     # A row per hypothesis and gamma that the user asked for.
     rows, n_contrasts = np.flatnonzero(np.isin(bounds.gamma, gammas)), len(contrasts.labels)
     columns = {
         "hypothesis": np.repeat(np.array(contrasts.labels, dtype=object), len(rows)),
         "gamma": np.tile(bounds.gamma[rows], n_contrasts),
-        **{name: getattr(shown_bounds, name)[rows].T.ravel() for name in _SIDES},
+        **{name: (scale.factor * getattr(bounds, name)[rows] + shift).T.ravel() for name in _SIDES},
     }
     return SensitivityResults(
         result_frame=pd.DataFrame(columns),
@@ -401,7 +398,9 @@ def _contrasts(
         return *free_contrasts(estimates, hypothesis), 0.0
     ranking, one_each = ranking_of(estimates, "sensitivity"), np.eye(len(estimates.names))
     neighbours = free_contrasts(estimates, one_each[ranking[:-1]] - one_each[ranking[1:]])
-    return *neighbours, critical_of_pairs(estimates, simultaneous)
+    # Bounds are not of all looks.
+    assert isinstance(simultaneous, MaxT)
+    return *neighbours, simultaneous.critical_of_pairs(estimates.alpha)
 
 
 def ranking_of(estimates: Estimates, method: str) -> IntArray:
@@ -412,12 +411,6 @@ def ranking_of(estimates: Estimates, method: str) -> IntArray:
             f"outputs, such as {estimates.names[0]!r}"
         )
     return np.argsort(-estimates.merit, kind="stable")
-
-
-def critical_of_pairs(estimates: Estimates, simultaneous: Simultaneous) -> float:
-    """Return the critical value of the differences of all pairs; sensitivity and fragility are not of all looks."""
-    assert isinstance(simultaneous, MaxT)
-    return simultaneous.critical_of_pairs(estimates.alpha)
 
 
 def free_contrasts(estimates: Estimates, hypothesis: HypothesisLike) -> tuple[LinearHypothesis, FloatArray]:

@@ -8,16 +8,15 @@ import io
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from .._utils.argument_checks import check_text, check_whole, checked
+from .._utils.argument_checks import check_text, checked
 
 # Smaller p-values are shown as "below 0.001".
 _SMALLEST_P_VALUE = 0.0005
@@ -60,8 +59,7 @@ def fewest_decimals(is_natural: bool) -> int:
 
 def fixed_text(number: float, digits: int) -> str:
     """Return a number with a fixed number of decimals; a number that is rounded to zero has no sign."""
-    text = f"{number:.{digits}f}"
-    return text if text.strip("-0.") else text.lstrip("-")
+    return f"{number:z.{digits}f}"
 
 
 def score_texts(scores: NDArray[np.float64], std_errors: NDArray[np.float64], digits: int) -> list[str]:
@@ -167,13 +165,12 @@ def not_a_formula(text: str) -> str:
 
 def safe_csv(table: pd.DataFrame) -> str:
     """Return a table as CSV in which no name is a formula."""
-    texts = {
-        name: table[name].map(lambda cell: not_a_formula(cell) if isinstance(cell, str) else cell)
-        for name in table.columns
-        if not (is_numeric_dtype(table[name].dtype) or is_bool_dtype(table[name].dtype))
-    }
-    heads = [not_a_formula(name) if isinstance(name, str) else name for name in table.columns]
-    return rows_of_csv(table.assign(**texts).set_axis(heads, axis=1).to_csv(index=False, lineterminator="\r\n"))
+
+    def safe(cell: object) -> object:
+        return not_a_formula(cell) if isinstance(cell, str) else cell
+
+    texts = table.select_dtypes(exclude=["number", "bool", "boolean"]).map(safe)
+    return rows_of_csv(table.assign(**texts).rename(columns=safe).to_csv(index=False, lineterminator="\r\n"))
 
 
 def rows_of_csv(text: str) -> str:
@@ -230,7 +227,8 @@ class Summary:
     numbered: bool = True
 
     def __post_init__(self) -> None:
-        """Check that every cell has a head: a table would drop the last cells of its rows in silence."""
+        """Leave out empty notes, and check that every cell has a head: the last cells would be dropped in silence."""
+        object.__setattr__(self, "notes", tuple(filter(None, self.notes)))
         n_cells = 1 + sum(span for _, span in self.columns)
         assert all(len(row) == n_cells for row in self.rows), f"{self.title!r} has rows without {n_cells} cells"
 
@@ -244,7 +242,6 @@ class Summary:
 
     def is_text(self, place: int) -> bool:
         """Whether a column is aligned left, because it holds names or other text; ``place`` counts from zero."""
-        check_whole("place", place, 0)
         return place <= self.name_place or place in self.text_columns
 
     def facts(self) -> list[tuple[str, str]]:
@@ -341,7 +338,7 @@ class Summary:
 
     def as_markdown(self) -> str:
         """Return the table as GitHub-flavoured Markdown."""
-        heads = ["" if place == 0 and not self.name_place else head for place, head in enumerate(_flat_heads(self))]
+        heads = _flat_heads(self)
         lines = [f"**{_markdown(self.title)}**", ""]
         if self.header:
             lines += ["| | | | |", "|:--|:--|:--|:--|"]
@@ -387,7 +384,7 @@ class Summary:
 
     def with_notes(self, *notes: str) -> Summary:
         """Return the table with further notes before its own ones; empty notes are left out."""
-        return replace(self, notes=(*filter(None, notes), *self.notes))
+        return replace(self, notes=(*notes, *self.notes))
 
     def as_latex(self, *, longtable: bool | None = None, label: str | None = None) -> str:
         r"""Return the table as LaTeX; the document needs ``\usepackage{booktabs,longtable}``.
@@ -441,9 +438,8 @@ class Summarised:
     def __init_subclass__(cls) -> None:
         checked(cls)
 
-    def summary(self) -> Summary:
-        """Return the table for a report."""
-        raise NotImplementedError
+    # The table for a report.
+    summary: Callable[..., Summary]
 
     def __str__(self) -> str:
         return self.summary().as_text()

@@ -147,6 +147,14 @@ def test_a_page_has_a_section_on_votes_not_cast(res, sensitivity):
     assert "If those who vote" not in res.report()
     assert f"of {sensitivity.n_shown:,} that were shown" in page
     assert "<bdi>ant - dog</bdi>" in page
+    # Beside other leaderboards the section is that of the one with the scores; on a page in percent it is, too.
+    borda = res.update(functional="borda")
+    shares = borda.sensitivity("ant - dog", gamma=1.5)
+    share, digits = shares.estimate[0], len(shares.summary().rows[0][1].partition(".")[2])
+    assert f">{share:.{digits}f}<" in dr.compare(res, borda).report(sensitivity=shares)
+    assert f">{100 * share:.{max(digits - 2, 1)}f}<" in borda.report(sensitivity=shares, unit="%")
+    with pytest.raises(OptionError, match="no leaderboard of this page"):
+        res.report(sensitivity=shares)
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------
