@@ -10,7 +10,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import warn
-from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionError, listed
+from ..exceptions import (
+    DataError,
+    IntervalWarning,
+    MissingDataError,
+    OptionError,
+    OutcomeError,
+    first_of,
+    listed,
+    shown,
+)
 from ..options import Options
 from .arrays import (
     LARGEST_EXACT,
@@ -84,9 +93,13 @@ def take_rows(
         names_of_prompts = (*names_in(formula.features).values, *groups)
         varying = [name for name in names_of_prompts if name not in available and name in derived.rows]
         if varying:
+            columns = [derived.rows[name] for name in derived.prompt]
+            values = derived.rows[varying[0]].map(shown).groupby(columns, sort=False).unique()
+            prompt, found = next((prompt, several) for prompt, several in values.items() if len(several) > 1)
             raise DataError(
-                f"column {varying[0]!r} differs between the rows of a prompt ({listed(derived.prompt)}); features, "
-                f"clusters and weights have one value for each: leave it out"
+                f"column {varying[0]!r} differs between the rows of a prompt ({listed(derived.prompt)} is "
+                f"{shown(prompt)}: {', '.join(found[:2])}); features, clusters and weights have one value for each: "
+                f"leave it out"
             )
     require_columns(context, available, "context=")
     require_columns(clusters, available, "cov_kwds groups")
@@ -163,8 +176,16 @@ def votes_of_counts(formula: Formula, data: object) -> tuple[pd.DataFrame, IntAr
     if any(column.dtype.kind not in "iuf" for _, column in table.items()):
         return None
     counts = np.nan_to_num(table.to_numpy(dtype=float))
-    if (counts < 0).any() or (counts != np.rint(counts)).any() or (counts.sum(axis=1) <= 1).all():
+    is_wrong, sums_to_more = (counts < 0) | (counts != np.rint(counts)), counts.sum(axis=1) > 1
+    wrong_rows = is_wrong.any(axis=1)
+    if not sums_to_more.any() or (is_wrong.any() and not (sums_to_more & ~wrong_rows).mean() > 0.5):
         return None
+    if is_wrong.any():
+        place = int(is_wrong[wrong_rows][0].argmax())
+        raise OutcomeError(
+            f"column {names[place]!r} is {counts[wrong_rows][0, place]:g} in {first_of(wrong_rows)}; numbers of votes "
+            f"are whole, 0 or more"
+        )
     if counts.sum() > LARGEST_EXACT:
         raise DataError(f"the columns {listed(names)} count {counts.sum():.3g} votes; shares sum to one in every row")
     # Counts and models are of one reading: a relation may return its rows in another order the next time.

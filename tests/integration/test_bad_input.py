@@ -280,7 +280,14 @@ def with_wrong_cells(frame, column, value, rows):
 SCORES = pd.DataFrame(
     {"prompt": np.repeat(np.arange(60), 3), "model": np.tile(MODELS, 60), "score": np.linspace(0.0, 1.0, 180)}
 )
+COUNTS = pd.DataFrame(
+    {"model_a": np.repeat(MODELS, 60), "model_b": np.repeat(np.roll(MODELS, 1), 60), "won": 5.0, "lost": 3.0}
+)
 WRONG_CELLS = {
+    "an unknown label": ("winner", "modl_a", "modl_a", {}),
+    "a label that is a number": ("winner", 7, "7", {}),
+    "half a vote": ("won", 2.5, "'won' is 2.5", {}),
+    "less than no vote": ("lost", -1.0, "'lost' is -1", {}),
     "a list as a model": ("model_a", ["claude"], "['claude']", {}),
     "no model": ("model_a", None, "model_a", {}),
     "a blank model": ("model_b", " ", "model_b", {}),
@@ -305,8 +312,9 @@ def test_an_error_about_cells_names_the_cell_and_its_first_row(kind, number):
     column, value, shown, options = WRONG_CELLS[kind]
     rows = np.sort(np.random.default_rng(number).choice(np.arange(1, 170), size=number, replace=False)).tolist()
     if column in SCORES:
-        frame, formula = SCORES, "score ~ 1 | model"
-        options = {"context": "prompt"}
+        frame, formula, options = SCORES, "score ~ 1 | model", {"context": "prompt"}
+    elif column in ("won", "lost"):
+        frame, formula = COUNTS, "won + lost ~ 1 | model_a + model_b"
     else:
         frame, formula = changed(weight=1.0), LEAD.format("length")
     with pytest.raises(DmlrankError) as error:
@@ -315,6 +323,14 @@ def test_an_error_about_cells_names_the_cell_and_its_first_row(kind, number):
     # A prompt is one row here.
     assert f"row {rows[0]}" in str(error.value) or f"context {rows[0]}" in str(error.value)
     assert "float64" not in str(error.value)
+
+
+def test_features_of_scores_that_differ_name_the_prompt():
+    frame = SCORES.assign(topic=["chat", "code"] * 90, length=SCORES["prompt"])
+    frame.loc[7, "length"] = 30
+    for feature, found in (("topic", "'prompt' is 0: 'chat', 'code'"), ("length", "'prompt' is 2: 2, 30")):
+        with pytest.raises(DataError, match=f"column '{feature}' differs between the rows of a prompt .{found}"):
+            dr.dml_rank(f"score ~ {feature} | model", frame, context="prompt", rng=0)
 
 
 def test_a_text_among_numbers_makes_no_categories_of_them():
