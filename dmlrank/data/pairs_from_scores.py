@@ -305,32 +305,22 @@ def _derive(
     if not prompts:
         raise OptionTypeError("prompt= names no column; name the column, or the columns, that identify a prompt")
     keys = [*prompts, *annotators]
-    is_run = table[model].notna().to_numpy() | ~np.isnan(values) | (not runs)
-    missing = {name: table[name].isna() for name in keys}
-    missing |= {name: table[name].isna() & is_run for name in (model, *([] if run is None else [run]))}
+    coded = {name: CodedColumn.of(table[name]) for name in (*keys, model, *([] if run is None else [run]))}
+    coded[model], changed = coded[model].with_plain_names()
+    # A name of blanks is none.
+    is_run = (coded[model].codes >= 0) | ~np.isnan(values) | (not runs)
+    missing = {name: (column.codes < 0) & (is_run | (name in keys)) for name, column in coded.items()}
     if any(mask.any() for mask in missing.values()):
         counts = ", ".join(f"{name!r} in {first_of(mask)}" for name, mask in missing.items() if mask.any())
         raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
-    coded = {name: CodedColumn.of(table[name]) for name in (*keys, model)}
-    coded[model], changed = coded[model].with_plain_names()
-    for name, column in coded.items():
-        check_identity(name, column.levels)
+    for name in (*keys, model):
+        check_identity(name, coded[name].levels)
     record = np.asarray(pd.DataFrame({name: coded[name].codes for name in keys}).groupby(keys, sort=False).ngroup())
-    names = [name_of(level) for level in coded[model].levels]
-    by_name = np.argsort(np.array(names, dtype=object), kind="stable")
-    place = np.empty(len(names), dtype=np.intp)
-    place[by_name] = np.arange(len(names))
-    item = np.where(table[model].notna(), place[coded[model].codes], -1)
-    first_row = np.unique(record, return_index=True)[1]
-    found = None
+    models = tuple(sorted(map(name_of, coded[model].levels)))
+    item, first_row = coded[model].places(models), np.unique(record, return_index=True)[1]
     if not runs or run is not None:
         _refuse_repeats(table[is_run], record[is_run], item[is_run], keys=keys, model=model, run=run)
-    if runs:
-        found = Runs.of(record, item, values, (len(first_row), len(names)))
-        by_model = found.table().mean
-    else:
-        by_model = np.full((len(first_row), len(names)), np.nan)
-        by_model[record, item] = values
+    found = Runs.of(record, item, values, (len(first_row), len(models)))
     constant = []
     for name in table.columns:
         codes = value_codes(table[name])
@@ -339,11 +329,11 @@ def _derive(
     derived = DerivedPairs(
         table=table[constant].iloc[first_row].reset_index(drop=True),
         prompt=prompts,
-        models=tuple(names[j] for j in by_name),
-        values=by_model,
+        models=models,
+        values=found.table().mean,
         margin=0.0,
         number=number,
-        runs=found,
+        runs=found if runs else None,
         n_names_changed=len(changed),
         run=run,
         model=model,
