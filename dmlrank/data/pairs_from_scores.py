@@ -10,7 +10,7 @@ import pandas as pd
 
 from .._utils.argument_checks import as_names, checked, number_in
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, first_of, listed, shown
-from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
+from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity, value_codes
 from .derived_pairs import DerivedPairs, Runs
 from .formula.parse import SHAPE_OF_SCORES, parse_formula
@@ -315,16 +315,17 @@ def _derive(
         raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
     for name in (*keys, model):
         check_identity(name, coded[name].levels)
-    record = np.asarray(pd.DataFrame({name: coded[name].codes for name in keys}).groupby(keys, sort=False).ngroup())
+    codes = pd.DataFrame({name: column.codes for name, column in coded.items()})
+    record = np.asarray(codes.groupby(keys, sort=False).ngroup())
     models = tuple(sorted(map(name_of, coded[model].levels)))
     item, first_row = coded[model].places(models), np.unique(record, return_index=True)[1]
     if not runs or run is not None:
-        _refuse_repeats(table[is_run], record[is_run], item[is_run], keys=keys, model=model, run=run)
+        _refuse_repeats(table[is_run], codes[is_run], model)
     found = Runs.of(record, item, values, (len(first_row), len(models)))
     constant = []
     for name in table.columns:
-        codes = value_codes(table[name])
-        if name not in (model, number) and (codes == codes[first_row][record]).all():
+        values_of = value_codes(table[name])
+        if name not in (model, number) and (values_of == values_of[first_row][record]).all():
             constant.append(name)
     derived = DerivedPairs(
         table=table[constant].iloc[first_row].reset_index(drop=True),
@@ -349,19 +350,14 @@ def require_comparison(derived: DerivedPairs) -> None:
         raise DataError(f"no two models have a {derived.number!r} on one of {len(derived.values)} prompts")
 
 
-def _refuse_repeats(
-    table: pd.DataFrame, record: IntArray, item: IntArray, *, keys: Sequence[str], model: str, run: str | None
-) -> None:
-    """Raise :class:`DataError` where a record has several rows of one model, or of one run of a model; all (rows,)."""
-    names, codes = [*keys, model], pd.DataFrame({"record": record, "item": item})
-    if run is not None:
-        names, codes["run"] = [*names, run], CodedColumn.of(table[run]).codes
+def _refuse_repeats(table: pd.DataFrame, codes: pd.DataFrame, model: str) -> None:
+    """Raise where several rows have the same codes of the columns of prompt, ranking, model and run."""
     is_repeated = codes.duplicated(keep=False).to_numpy()
     if is_repeated.any():
         first = int(np.argmax(is_repeated))
         row, n_rows = table.iloc[first], int((codes == codes.iloc[first]).all(axis=1).sum())
         raise DataError(
-            f"{', '.join(f'{name} {name_of(row[name])!r}' for name in names)} has {n_rows} rows; one is allowed. Drop "
+            f"{', '.join(f'{name} {name_of(row[name])!r}' for name in map(str, codes))} has {n_rows} rows; one is allowed. Drop "
             f"duplicates, or name all columns that identify a prompt (context=), a run (run= of a fit to "
             f"'score ~ 1 | {model}') or a grader (in prompt= or annotator=)"
         )
