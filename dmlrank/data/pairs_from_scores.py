@@ -356,8 +356,8 @@ def _refuse_repeats(table: pd.DataFrame, codes: pd.DataFrame, model: str) -> Non
     if is_repeated.any():
         first = int(np.argmax(is_repeated))
         row, n_rows = table.iloc[first], int((codes == codes.iloc[first]).all(axis=1).sum())
+        named = ", ".join(f"{name} {name_of(row[name])!r}" for name in map(str, codes))
         raise DataError(
-            f"{', '.join(f'{name} {name_of(row[name])!r}' for name in map(str, codes))} has {n_rows} rows; one is allowed. Drop "
-            f"duplicates, or name all columns that identify a prompt (context=), a run (run= of a fit to "
-            f"'score ~ 1 | {model}') or a grader (in prompt= or annotator=)"
+            f"{named} has {n_rows} rows; one is allowed. Drop duplicates, or name all columns that identify a prompt "
+            f"(context=), a run (run= of a fit to 'score ~ 1 | {model}') or a grader (in prompt= or annotator=)"
         )
