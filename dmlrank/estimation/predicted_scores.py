@@ -72,9 +72,11 @@ _CHUNK = 4_000_000
 class CorrectedMeans:
     """Predicted scores m, (n, K), that leave nothing on average, corrections W (Y - m), weights W and propensities.
 
-    ``fitted`` has the scores themselves of models that are complete, ``predicted`` what is predicted out of fold.
+    ``fitted`` has the scores themselves of models that are complete, ``predicted`` what is predicted out of fold, from
+    ``cells``.
     """
 
+    cells: ScoreCells
     predicted: FloatArray
     fitted: FloatArray
     correction: FloatArray
@@ -125,7 +127,8 @@ def corrected_means(cells: ScoreCells, propensity: FloatArray | None) -> Correct
     left = np.where(is_there, cells.scores - m, 0.0)
     m = m + np.average(inverse * left, axis=0, weights=cells.weight)
     fitted = np.where(is_complete, cells.scores, m)
-    return CorrectedMeans(m, fitted, inverse * np.where(is_there, cells.scores - fitted, 0.0), inverse, propensity)
+    correction = inverse * np.where(is_there, cells.scores - fitted, 0.0)
+    return CorrectedMeans(cells, m, fitted, correction, inverse, propensity)
 
 
 def regressors(is_there: BoolArray, propensity: FloatArray, is_complete: BoolArray, n_units: int) -> BoolArray:

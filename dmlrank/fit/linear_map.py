@@ -19,7 +19,6 @@ from ..estimation.influence import Influence, mean_influence
 from ..estimation.joint_influence import JointInfluence, in_groups, mean_over_repetitions, on_functions
 from ..estimation.unanimous_pairs import find_unanimous_pairs
 from ..inference.covariance import Covariance, transport_map
-from .direct_fits import widening_of
 from .estimates import Scale
 from .fit_covariance import clustered_covariance, label_errors
 from .state import FitState
@@ -157,8 +156,8 @@ def linear_map(
     made, *others = in_order(lambda task: task(), tasks, current().n_threads, boosts=False)
     if others:
         made = made.at_least(np.add(*(other.matrix for other in others)))
-    if (widening := widening_of(state)) is not None:
-        both = np.tile(widening, n_targets)
+    if state.widening is not None:
+        both = np.tile(state.widening, n_targets)
         made = replace(made, matrix=made.matrix * np.outer(both, both))
     if len(state.repetitions) > 1:
         scores = (in_unit(r.one_step_result.target.by_context(), scale) for r in state.repetitions)
