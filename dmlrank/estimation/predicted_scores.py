@@ -44,12 +44,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from ..data.preferences import FloatArray, IntArray
-
-BoolArray = NDArray[np.bool_]
+from ..data.arrays import BoolArray, FloatArray, IntArray
+from .influence import unit_sums
 
 # Penalties of common slopes and of deviations by model, in scores; the first leaves the mean.
 _SLOPES = ((1e12, 1e12), (3.0, 1e6), (3.0, 100.0), (3.0, 30.0), (3.0, 10.0))
@@ -347,11 +345,8 @@ def conditional_means(values: FloatArray, is_seen: BoolArray, covariance: FloatA
 
 def _means_by_cluster(residual: FloatArray, weight: FloatArray, cluster: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return weighted means of residuals by cluster and their weights, (C, K) each; zero where there is none."""
-    shape = (int(cluster.max()) + 1, residual.shape[1])
-    total, size = np.zeros(shape), np.zeros(shape)
-    np.add.at(total, cluster, weight * residual)
-    np.add.at(size, cluster, weight)
-    return np.divide(total, size, out=np.zeros(shape), where=size > 0), size
+    total, size = unit_sums(weight * residual, cluster), unit_sums(weight, cluster)
+    return np.divide(total, size, out=np.zeros_like(total), where=size > 0), size
 
 
 def estimated_propensities(cells: ScoreCells) -> FloatArray:

@@ -502,7 +502,7 @@ def votes_left_out(
         reasons.append((n_dropped, f"{n_dropped:,} votes are on {named}"))
     sentences = []
     if reasons:
-        n_lost, n_all = counts.n_left_out + n_dropped, counts.n_total + n_dropped
+        n_lost, n_all = counts.n_left_out + n_dropped, counts.n_used + counts.n_left_out + n_dropped
         largest_first = "; ".join(text for _, text in sorted(reasons, reverse=True))
         share = f"{100 * n_lost / n_all:.2g} %"
         sentences.append(f"{n_lost:,} of {n_all:,} votes ({share}) are left out: {largest_first}")

@@ -53,9 +53,9 @@ class Groups:
         total, any_unanimous = np.zeros((n_groups, size, n_groups, size)), False
         for g, inside in enumerate(self.members):
             factor = 1 / float((state.influence.weight * inside).mean())
-            group_errors = errors.only(inside[errors.cells.context], factor)
-            group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
-            pairs = find_unanimous_pairs(group_errors, state.data, state.setup.weights, state.setup.graph.edges)
+            own = errors.only(inside[errors.cells.context])
+            own = replace(own, weight=factor * own.weight, n_units=errors.n_units * inside.mean())
+            pairs = find_unanimous_pairs(own, state.data, state.setup.weights, state.setup.graph.edges)
             if pairs is not None:
                 any_unanimous = True
                 total[g, :, g, :] = pairs.covariance(state.setup.functional, state.first.inputs.floor)
