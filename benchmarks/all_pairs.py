@@ -27,7 +27,7 @@ import dmlrank as dr
 from benchmarks.end_to_end import draw_battles
 from dmlrank._utils.tasks_and_threads import computing_with, one_thread
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
-from dmlrank.nuisance.boosting import BoosterSpec, Tune, train_booster
+from dmlrank.nuisance.boosting import BinnedRows, Tune, train_booster
 from dmlrank.nuisance.training_rows import TrainingRows
 
 N_CATEGORIES = 3
@@ -118,8 +118,8 @@ def main() -> int:
             rows = draw_labels(given.labels or n_labels, n_features, n_items, 0)
             contexts, items = np.split(rows.features, [n_features], axis=1)
             features = np.column_stack([remove_values(contexts, share_missing, rng), items])
-            specification = BoosterSpec(N_CATEGORIES, True, tune)
-            booster = train_booster(replace(rows, features=features), specification, rng)
+            binned = BinnedRows.of(replace(rows, features=features), tune, N_CATEGORIES)
+            booster = train_booster(binned, rng)
             x = remove_values(rng.normal(size=(given.contexts, n_features)), share_missing, rng)
             n_stacked = min(given.contexts, max(1, given.rows // (n_items * (n_items - 1))))
             for threads in given.threads:

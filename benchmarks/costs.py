@@ -120,7 +120,7 @@ def search(setting: Setting, draws: int = 30) -> pd.DataFrame:
     features = np.column_stack([votes[[f"x{place}" for place in range(setting.features)]].to_numpy(), *codes])
     label, unit = pd.Categorical(votes["winner"]).codes.astype(np.intp), votes["question_id"].to_numpy(int)
     spec = dr.RandomSearch(draws, 3, "debiasing")
-    binned = BinnedRows.of(TrainingRows(features, label, np.ones(len(votes)), unit), spec, has_items=True)
+    binned = BinnedRows.of(TrainingRows(features, label, np.ones(len(votes)), unit), spec)
     fixed, folds = fixed_parameters(int(label.max()) + 1, 0, 1), draw_inner_folds(binned.unit, rng, spec.n_folds)
     rows = []
     for place, drawn in enumerate(spec.draws(rng)):

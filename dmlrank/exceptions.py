@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 _LONGEST_MESSAGE = 8_000
 
@@ -58,7 +59,17 @@ class FrameTypeError(DmlrankError, TypeError):
 
 
 class DataError(DmlrankError, ValueError):
-    """The data contradict themselves, or lack something that the method needs."""
+    """The data contradict themselves, or lack something that the method needs.
+
+    Attributes
+    ----------
+    rows : sequence of int
+        Places in the frame of the rows without which the others could be read; empty where it is not about rows.
+    """
+
+    @property
+    def rows(self) -> Sequence[int]:
+        return self.args[1] if len(self.args) > 1 else ()
 
 
 class OutcomeError(DataError):
@@ -149,6 +160,13 @@ def shown(value: object, limit: int = 200) -> str:
     except Exception:
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= limit else text[:limit] + "..."
+
+
+def first_of(wrong: ArrayLike, rows: Sequence[object] | NDArray[np.intp] | None = None, noun: str = "row") -> str:
+    """Return where a mask, (rows,), is true: ``row 7 and 3 more``; ``rows`` are the numbers of its rows, if others."""
+    places = np.flatnonzero(wrong)
+    first = int(places[0]) if rows is None else rows[int(places[0])]
+    return f"{noun} {first}" + (f" and {len(places) - 1:,} more" if len(places) > 1 else "")
 
 
 @contextmanager

@@ -66,29 +66,22 @@ class EqualStyle:
     formula: str
 
     def __post_init__(self) -> None:
-        style_names(self.formula)
+        check_type("formula", self.formula, str, "a text such as '~ log_length + headers'")
+        if len(set(self.columns)) < len(self.columns):
+            raise OptionError(f"the style formula {self.formula!r} names a column twice; name every column once")
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns with style differences."""
-        return style_names(self.formula)
-
-
-def style_names(formula: str) -> tuple[str, ...]:
-    """Return the names of the columns in a formula of style differences."""
-    check_type("formula", formula, str, "a text such as '~ log_length + headers'")
-    right_side = formula.strip().removeprefix("~")
-    names = []
-    for term in map(str.strip, right_side.split("+")):
-        quoted = _QUOTED.fullmatch(term)
-        if quoted is None and not _NAME.fullmatch(term):
-            raise OptionError(
-                f"the style formula {formula!r} has the term {term!r}; allowed: names of columns joined by '+'"
-            )
-        names.append(quoted[2] if quoted else term)
-    if len(set(names)) < len(names):
-        raise OptionError(f"the style formula {formula!r} names a column twice; name every column once")
-    return tuple(names)
+        names = []
+        for term in map(str.strip, self.formula.strip().removeprefix("~").split("+")):
+            quoted = _QUOTED.fullmatch(term)
+            if quoted is None and not _NAME.fullmatch(term):
+                raise OptionError(
+                    f"the style formula {self.formula!r} has the term {term!r}; allowed: names of columns joined by '+'"
+                )
+            names.append(quoted[2] if quoted else term)
+        return tuple(names)
 
 
 EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"]
@@ -399,21 +392,23 @@ class CovarianceKeywords:
         used_by=(*_WITH_FIRST_STAGES, "bt_contextual"),
     )
 
+    def __post_init__(self) -> None:
+        groups = as_names(self.groups, "cov_kwds groups")
+        if len(groups) > 2:
+            raise OptionError(f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); allowed: one or two")
+        object.__setattr__(self, "groups", groups)
+        check_choice(self.prompts, PROMPTS, "cov_kwds prompts")
+
     @classmethod
     def of(cls, cov_kwds: object) -> CovarianceKeywords:
         """Return what the caller's mapping says; what is stored is returned as it is."""
         if isinstance(cov_kwds, cls):
             return cov_kwds
-        example = "a mapping such as {'groups': 'question_id'}"
-        check_type("cov_kwds", cov_kwds, Mapping | None, example)
-        given = dict(cast(Mapping[str, object], cov_kwds or {}))
+        check_type("cov_kwds", cov_kwds, Mapping | None, "a mapping such as {'groups': 'question_id'}")
+        given = dict(cast(Mapping[str, Any], cov_kwds or {}))
         for name in given:
             check_choice(name, ("groups", "prompts"), "cov_kwds key")
-        groups, prompts = as_names(given.get("groups"), "cov_kwds groups"), given.get("prompts", "random")
-        if len(groups) > 2:
-            raise OptionError(f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); allowed: one or two")
-        check_choice(prompts, PROMPTS, "cov_kwds prompts")
-        return cls(groups, str(prompts))
+        return cls(**given)
 
 
 @dataclass(frozen=True)
@@ -641,14 +636,12 @@ class Options:
         # The earlier clusters belong to cov_type="cluster"; a change to "robust" alone drops them.
         if changes.get("cov_type") == "robust" and not {"cov_kwds", "groups"} & set(changes):
             stored["cov_kwds"] = replace(self.cov_kwds, groups=())
-        for keyword, kind in _GROUPS.items():
+        for keyword in _GROUPS:
             single = {
                 name: value for name, value in changes.items() if name in OPTIONS and OPTIONS[name].group == keyword
             }
             if single:
-                held = stored.get(keyword, getattr(self, keyword))
-                every = {f.name: getattr(held, f.name) for f in fields(kind)} | single
-                stored[keyword] = CovarianceKeywords.of(every) if keyword == "cov_kwds" else kind(**every)
+                stored[keyword] = replace(stored.get(keyword, getattr(self, keyword)), **single)
         changed = replace(self, **stored)
         changed._check()
         return changed
@@ -685,6 +678,12 @@ class Options:
         """Name of the column that holds propensities; None where they come from elsewhere."""
         is_column = isinstance(self.propensity, str) and self.propensity != "marginal" and not self.estimates_propensity
         return str(self.propensity) if is_column else None
+
+    @property
+    def for_other_cells(self) -> Options:
+        """These options for pairs that were judged or shown: supplied propensities are those of labels alone."""
+        is_marginal = isinstance(self.propensity, str) and self.propensity == "marginal"
+        return self if is_marginal or self.estimates_propensity else replace(self, propensity="estimate")
 
     @property
     def style_columns(self) -> tuple[str, ...]:
@@ -806,8 +805,6 @@ def in_objects(single: Mapping[str, object]) -> dict[str, object]:
     given = {name: value for name, value in single.items() if not group.get(name)}
     for keyword, kind in _GROUPS.items():
         held = {name: value for name, value in single.items() if group.get(name) == keyword}
-        if held and keyword == "cov_kwds":
-            given[keyword] = {**cast(Mapping[str, object], given.get(keyword) or {}), **held}
-        elif held:
+        if held:
             given[keyword] = kind(**held)
     return given

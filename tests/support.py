@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import norm
 
 from dmlrank.cli.read_files import ColumnRoles, read_frames
+from dmlrank.estimation.influence import OneStepInputs, blocks_by_context
 from dmlrank.exceptions import DmlrankWarning
 
 FORMULA = "winner ~ 1 | model_a + model_b"
@@ -25,6 +26,13 @@ COVARIANCES = {
     "fixed": {"prompts": "fixed"},
     "weighted": {"weights": "importance"},
 }
+
+
+def inputs_of(data, mu, propensity, floor=0.0, judge=None, *, blocks=None, weight=None):
+    """What estimates are made from by one step, by default with equal weights and independent contexts."""
+    blocks = blocks_by_context(data) if blocks is None else blocks
+    weight = np.ones(len(data.x)) if weight is None else weight
+    return OneStepInputs(data, blocks, weight, mu, propensity, floor, judge)
 
 
 class _NotInstalled:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dmlrank.nuisance.all_pairs.predict import predict_all_pairs
-from dmlrank.nuisance.boosting import BoosterSpec, train_booster
+from dmlrank.nuisance.boosting import BinnedRows, train_booster
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_all_pairs_agree_with_stacked_rows(load_benchmark):
     module = load_benchmark("all_pairs")
     rng = np.random.default_rng(3)
     rows = module.draw_labels(400, 7, 5, 3)
-    booster = train_booster(rows, BoosterSpec(module.N_CATEGORIES, True, {"num_leaves": 7, "n_estimators": 10}), rng)
+    booster = train_booster(BinnedRows.of(rows, {"num_leaves": 7, "n_estimators": 10}, module.N_CATEGORIES), rng)
     x = module.remove_values(rng.normal(size=(50, 7)), 0.1, rng)
     row = module.compare(booster, x, 5, n_stacked=30, threads=1, repeats=2)
     assert float(row["largest difference"]) < 1e-10

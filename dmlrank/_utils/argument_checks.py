@@ -67,6 +67,11 @@ def number_in(name: str, value: object, is_allowed: Callable[[float], bool], all
     return number
 
 
+def check_positive(value: object, option: str) -> float:
+    """Return an option that must be positive and finite as a float."""
+    return number_in(option, value, lambda x: 0 < x < math.inf, "it must be a positive number")
+
+
 def check_type(name: str, value: object, kind: type | UnionType, allowed: str) -> None:
     """Raise unless ``value`` is an instance of a class, or of one of several; ``allowed`` says what is."""
     if not isinstance(value, kind):

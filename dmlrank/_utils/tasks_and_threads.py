@@ -19,12 +19,12 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from threading import Lock, Semaphore
+from threading import Event, Lock, RLock, Semaphore
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 import numpy as np
@@ -169,17 +169,24 @@ class Computation:
     workers: The user's, which carry out tasks; None for the package's own threads.
     slots: As many threads as steps that run at the same time share for their tasks, which have one each; None where
         there is one step.
+    is_stopped: Set where one of these steps has failed or was interrupted: no further task of the other begins.
     """
 
     n_jobs: int | None = None
     workers: ExecutorWorkers | DaskWorkers | None = None
     report: Report | None = None
     slots: tuple[int, Semaphore] | None = None
+    is_stopped: Event | None = None
 
     @property
     def n_threads(self) -> int:
         """Number of threads."""
         return self.slots[0] if self.slots else self.n_jobs or os.cpu_count() or 1
+
+    def require_go_on(self) -> None:
+        """Raise where no further task of this step is to begin."""
+        if self.is_stopped is not None and self.is_stopped.is_set():
+            raise CancelledError("the step at the same time has failed or was interrupted")
 
 
 _AS_OUTSIDE_OF_A_FIT = Computation()
@@ -256,12 +263,16 @@ def computing_with(n_jobs: int | None, progress: bool | Report = False) -> Itera
 
 # --- progress ---------------------------------------------------------------------------------------------------------
 
+_reporting = RLock()
+
 
 def report(step: int, total: int, what: str, minor: bool = False) -> None:
     """Report that ``step`` of ``total`` steps of a stage are done."""
     receiver = current().report
     if receiver is not None and not (minor and isinstance(receiver, Bar) and not receiver.is_terminal):
-        receiver(step, total, what)
+        # Steps that run at the same time report from two threads.
+        with _reporting:
+            receiver(step, total, what)
 
 
 class Bar:
@@ -323,10 +334,11 @@ class Threads(ThreadPoolExecutor):
         large. An error of a task is raised in the place of its result, and tasks that have not begun are dropped.
         """
         waiting: deque[Future[R]] = deque()
-        slots = current().slots
+        here = current()
 
         def in_slot(context: Context, task: T) -> R:
-            with slots[1] if slots else nullcontext():
+            with here.slots[1] if here.slots else nullcontext():
+                here.require_go_on()
                 return context.run(work, task)
 
         inline = self.n == 1 or (isinstance(tasks, Collection) and len(tasks) < 2)
@@ -341,6 +353,7 @@ class Threads(ThreadPoolExecutor):
                 else:
                     while waiting:
                         yield waiting.popleft().result()
+                    here.require_go_on()
                     yield work(task)
             while waiting:
                 yield waiting.popleft().result()
@@ -365,21 +378,26 @@ def in_order(
 
 def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
     """Return the results of two functions that run at the same time, on the user's workers or on the same threads."""
-    here = current()
-    if here.workers is None and here.slots is None:
+    is_stopped = Event()
+    here = replace(current(), is_stopped=is_stopped)
+    if here.workers is None:
         # One number of LightGBM's threads for both: see lightgbm_threads.
-        token = _current.set(replace(here, n_jobs=1, slots=(here.n_threads, Semaphore(here.n_threads))))
-        try:
-            return at_the_same_time(first, second)
-        finally:
-            _current.reset(token)
-    # Warnings come in the order of the functions. If the first function raises an error, that of the second is dropped.
-    with ThreadPoolExecutor(1, initializer=_prepare_thread, initargs=(here.n_jobs,)) as thread:
-        with collected_warnings() as second_warnings:
-            # The context of the second function is copied here, and with it where its warnings go.
-            pending = thread.submit(copy_context().run, second)
-        first_result = first()
-        second_result = pending.result()
+        here = replace(here, n_jobs=1, slots=(here.n_threads, Semaphore(here.n_threads)))
+    token = _current.set(here)
+    # Warnings come in the order of the functions. If the first function raises an error, or is interrupted, that of the
+    # second is dropped. The tasks that this has begun are waited for: see lightgbm_threads.
+    try:
+        with ThreadPoolExecutor(1, initializer=_prepare_thread, initargs=(here.n_jobs,)) as thread:
+            with collected_warnings() as second_warnings:
+                # The context of the second function is copied here, and with it where its warnings go.
+                pending = thread.submit(copy_context().run, second)
+            try:
+                first_result, second_result = first(), pending.result()
+            except BaseException:
+                is_stopped.set()
+                raise
+    finally:
+        _current.reset(token)
     for message in second_warnings:
         warn(message)
     return first_result, second_result

@@ -127,10 +127,8 @@ def add_outputs(
 def api_options(given: argparse.Namespace, further: Collection[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the keyword arguments of a fit in one flat list, and the values of --set with ``further`` names."""
     options: dict[str, Any] = {
-        name: value for name in (*_NAMED, "progress") if (value := getattr(given, name, None)) is not None
+        name: value for name in (*_NAMED, "groups", "progress") if (value := getattr(given, name, None)) is not None
     }
-    if given.groups:
-        options["groups"] = given.groups
     if given.categories:
         options["categories"] = _meanings(given.categories)
     if given.tasks:

@@ -15,7 +15,7 @@ import pandas as pd
 
 import dmlrank as dr
 
-from .._utils.argument_checks import as_names, check_whole
+from .._utils.argument_checks import as_names, check_positive, check_whole
 from .._utils.atomic_write import write_file
 from .._utils.tasks_and_threads import collected_warnings, warn
 from ..data.derived_pairs import DerivedPairs
@@ -25,6 +25,7 @@ from ..data.pairs_from_scores import read_scores
 from ..exceptions import OptionError
 from ..functionals import PassAtK, of_scores
 from ..options import DEFAULT_START
+from ..tables.summary_table import safe_csv
 from . import arguments as words
 from . import gate
 from . import write_files as files
@@ -153,11 +154,11 @@ def _fit(given: argparse.Namespace) -> Said:
         files.write_json(path, content)
 
     others: list[tuple[str | None, files.Write]] = [
-        (pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
+        (pairs, lambda path: write_file(path, safe_csv(view.t_test_pairwise().result_frame))),
         (given.report, partial(shown.report, pareto=pareto, title=given.title, **page)),
     ]
     rows_of_csv = partial(files.rows_of_models, view, pareto) if groups is None else groups.tidy
-    formats = files.formats_of(text, summary, lambda path: files.write_table(path, rows_of_csv()), write_json)
+    formats = files.formats_of(text, summary, lambda path: write_file(path, safe_csv(rows_of_csv())), write_json)
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, draw))
     return files.write_all(text, given.out, formats, others)
 
@@ -181,7 +182,6 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
 
 def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
-    from ..planning.criteria import check_positive
     from ..planning.problem import Limits
 
     _check_outputs(given, "plan")
@@ -251,12 +251,12 @@ def _compare(given: argparse.Namespace) -> Said:
     formats = files.formats_of(
         summary,
         summary,
-        lambda path: files.write_table(path, comparison.tidy()),
+        lambda path: write_file(path, safe_csv(comparison.tidy())),
         lambda path: files.write_json(path, files.content_of_comparison(comparison)),
     )
     others: list[tuple[str | None, files.Write]] = [
-        (given.reversals, lambda path: files.write_table(path, comparison.reversals())),
-        (given.changes, lambda path: files.write_table(path, comparison.changes())),
+        (given.reversals, lambda path: write_file(path, safe_csv(comparison.reversals()))),
+        (given.changes, lambda path: write_file(path, safe_csv(comparison.changes()))),
         (given.report, partial(comparison.report, title=given.title, **page)),
     ]
     return files.write_all(summary, given.out, formats, others)

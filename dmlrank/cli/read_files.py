@@ -23,11 +23,10 @@ import numpy as np
 import pandas as pd
 
 from ..data.arrays import MISSING_WORDS, NUMBER, arrow_module, name_of, number_in_cell
-from ..data.columns import CodedColumn
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
 from ..data.outcomes import category_of_column
-from ..datasets.log_files import expanded
+from ..datasets.log_files import expanded, read_json
 from ..exceptions import DataError, OptionError, listed, nearest, shown
 
 if TYPE_CHECKING:
@@ -92,13 +91,8 @@ def _one_table(frames: Sequence[Frame], paths: Sequence[str]) -> Frame:
 
 def read_propensities(path: str) -> pd.DataFrame:
     """Read the propensities of all prompts and models from a plan for scores that ``design --out`` has written."""
-    found = None
-    if Path(path).suffix.lower() == ".json":
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(f"propensity='{path}' cannot be read as a plan: {error}") from None
-        found = content.get("propensities") if isinstance(content, dict) else None
+    content: Any = read_json(Path(path)) if Path(path).suffix.lower() == ".json" else {}
+    found = content.get("propensities") if isinstance(content, dict) else None
     if found is None:
         raise DataError(
             f"propensity='{path}' has no propensities of all prompts and models, as a plan for scores in JSON has: "
@@ -119,14 +113,9 @@ def refuse_lost_runs(propensity: object, frame: Frame, context: Sequence[str], f
     names = [*context, parts.first, parts.outcome]
     if not planned or len(planned[0]) != len(names) - 1 or not set(names) <= set(column_names(frame)):
         return
-    rows, of_plan = take_columns(frame, names), pd.DataFrame(planned, columns=names[:-1]).astype("category")
-    table = pd.DataFrame(index=rows.index)
-    for name in names[:-1]:
-        # Names that the plan lacks become missing.
-        known = of_plan[name].cat.categories
-        codes = CodedColumn.of(rows[name]).places(list(known))
-        table[name] = pd.Categorical.from_codes(codes, categories=known)
-    scored = table[rows[parts.outcome].notna()].dropna().drop_duplicates()
+    rows, of_plan = take_columns(frame, names).dropna(subset=names[:-1]), pd.DataFrame(planned, columns=names[:-1])
+    table = pd.DataFrame({name: rows[name].map(name_of) for name in names[:-1]})
+    scored = table[rows[parts.outcome].notna()].drop_duplicates()
     is_lost = (of_plan.merge(scored, how="left", indicator="found")["found"] == "left_only").to_numpy()
     # The fit says what to do with new prompts in the places of the plan's.
     if is_lost.any() and len(table[names[:-2]].drop_duplicates().merge(of_plan)):
@@ -303,20 +292,13 @@ def _with_text_names(frame: Frame, names: Sequence[str]) -> Frame:
     """Return a frame in which names that are whole numbers are text, as they are in csv."""
     if isinstance(frame, str):
         raise DataError(f"{frame!r} is read in parts, and another file is csv; write it as parquet")
-    if isinstance(frame, pd.DataFrame):
-        found = {name: frame[name] for name in names if name in frame.columns}
-        whole = {
-            name: column.astype(object).map(name_of, na_action="ignore").astype(object)
-            for name, column in found.items()
-            if column.dtype.kind in "iu" or pd.api.types.infer_dtype(column, skipna=True) == "integer"
-        }
-        return frame.assign(**whole)
-    pa = arrow_module("an Arrow table")
-    for name in names:
-        place = frame.schema.get_field_index(name)
-        if place >= 0 and pa.types.is_integer(frame.schema.field(place).type):
-            frame = frame.set_column(place, name, frame.column(place).cast(pa.string()))
-    return frame
+    table = take_columns(frame, column_names(frame))
+    whole = {
+        str(name): column.map(name_of, na_action="ignore").astype(object)
+        for name, column in table.items()
+        if name in names and pd.api.types.infer_dtype(column, skipna=True) == "integer"
+    }
+    return table.assign(**whole)
 
 
 # --- roles of columns: names, labels or numbers, in files whose cells have no type ----------------------------------

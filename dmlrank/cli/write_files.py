@@ -15,7 +15,6 @@ import pandas as pd
 
 from .._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
 from ..exceptions import DmlrankError, FileWriteError, MissingExtraError, OptionError, nearest
-from ..tables.summary_table import safe_csv
 from .read_files import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -119,7 +118,11 @@ def write_all(
 
 def write_json(path: str, content: Mapping[str, object]) -> None:
     """Write a mapping as JSON; frames become lists of records, and numbers that are not finite become null."""
-    write_file(path, json.dumps({key: _plain(value) for key, value in content.items()}, indent=1) + "\n")
+
+    def records(frame: pd.DataFrame) -> object:
+        return json.loads(frame.to_json(orient="records", double_precision=15))
+
+    write_file(path, json.dumps(content, indent=1, default=records) + "\n")
 
 
 def rows_of_models(view: RankResults, pareto: Pareto | None) -> pd.DataFrame:
@@ -142,18 +145,6 @@ def content_of_comparison(comparison: Comparison) -> dict[str, object]:
         except OptionError as error:
             content[name] = str(error)
     return content
-
-
-def _plain(value: object) -> object:
-    """Return a value as JSON has it."""
-    if isinstance(value, pd.DataFrame):
-        return json.loads(value.to_json(orient="records", double_precision=15))
-    return value
-
-
-def write_table(path: str, table: pd.DataFrame) -> None:
-    """Write a table as csv; names that a spreadsheet would run get an apostrophe."""
-    write_file(path, safe_csv(table))
 
 
 def write_figure(path: str, draw: Callable[[], Axes]) -> None:

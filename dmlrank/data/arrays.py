@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -41,11 +42,31 @@ def number_in_cell(cell: object) -> float:
     raise ValueError(shown(cell, 80))
 
 
+def is_number(cell: object) -> bool:
+    """Whether a cell holds a number, or a text of one, and is not missing."""
+    try:
+        return not np.isnan(number_in_cell(cell))
+    except (ValueError, OverflowError):
+        return False
+
+
 def row_slices(n_rows: int, width: int, numbers: int = _CHUNK_NUMBERS, *, multiple_of: int = 1) -> Iterator[slice]:
     """Yield slices of the rows of a matrix, (n_rows, width), each with up to so many numbers in all."""
     step = max(1, numbers // max(width, 1) // multiple_of) * multiple_of
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowRecord:
+    """A record of arrays with a row for every entry, or None; fields in ``shared`` are those of all rows together."""
+
+    shared: ClassVar[tuple[str, ...]] = ()
+
+    def only(self, rows: BoolArray | IntArray | slice) -> Self:
+        """Return some of the rows."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in self.shared}
+        return replace(self, **{name: array[rows] for name, array in arrays.items() if array is not None})
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pandas as pd
 import scipy
 
 from .._utils.tasks_and_threads import warn
-from ..exceptions import DataError, OptionError, listed
+from ..exceptions import DataError, OptionError, first_of, listed, shown
 from .arrays import (
     BLOCK_NUMBERS,
     AnyArray,
@@ -87,10 +87,11 @@ class CodedColumn:
             codes, levels = pd.factorize(column)
         except TypeError:
             # A tuple has no hash where it holds what has none.
-            cell = next(cell for cell in column if isinstance(cell, tuple) or not isinstance(cell, Hashable))
-            kind = type(cell).__name__
+            wrong = [isinstance(cell, tuple) or not isinstance(cell, Hashable) for cell in column]
+            cell = column.iloc[wrong.index(True)]
             raise DataError(
-                f"column {column.name!r} holds {cell!r}, a {kind}; allowed: names, numbers or labels"
+                f"column {column.name!r} holds {shown(cell, 80)}, a {type(cell).__name__}, in {first_of(wrong)}; "
+                f"allowed: names, numbers or labels"
             ) from None
         return cls(codes, np.asarray(levels, dtype=object))
 
@@ -102,18 +103,19 @@ class CodedColumn:
     def with_plain_names(self, known: Collection[str] | None = None) -> tuple[CodedColumn, set[str]]:
         """Return the column with names of models without outer blanks in the Unicode form NFC, and what was changed.
 
-        ``known`` are the only names that others may become, such as the models in a column of winners.
+        A name of blanks alone is missing. ``known`` are the only names that others may become, such as the models in a
+        column of winners.
         """
-        # A name of blanks alone stays.
         texts = [level for level in self.levels if isinstance(level, str)]
-        names = {text: unicodedata.normalize("NFC", text.strip() or text) for text in texts}
+        names = {text: unicodedata.normalize("NFC", text.strip()) or None for text in texts}
         plain = {text: name for text, name in names.items() if name != text and (known is None or name in known)}
         if not plain:
             return self, set()
         levels = np.array([plain.get(name_of(level), level) for level in self.levels], dtype=object)
-        # Names that become the same are one level.
+        # Names that become the same are one level, and None is none.
         place, distinct = pd.factorize(levels)
-        return CodedColumn(np.append(place, -1)[self.codes], np.asarray(distinct, dtype=object)), set(plain)
+        changed = {text for text, name in plain.items() if name}
+        return CodedColumn(np.append(place, -1)[self.codes], np.asarray(distinct, dtype=object)), changed
 
     def places(self, names: Sequence[str]) -> IntArray:
         """Return the place of each cell's name among ``names``, (rows,); -1 for a missing cell or another name."""

@@ -1,4 +1,4 @@
-"""The rows of the user's frames that a fit uses, their contexts and identifiers, and rows that cannot be read."""
+"""The rows of the user's frames that a fit uses, their contexts, and identifiers of contexts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import warn
-from ..exceptions import DataError, listed, shown
+from ..exceptions import DataError, shown
 from ..options import Options
-from .arrays import AnyArray, BoolArray, IntArray, is_vector_column, name_of
-from .columns import CodedColumn, Columns, identity_texts, value_codes
+from .arrays import AnyArray, BoolArray, IntArray, is_vector_column
+from .columns import CodedColumn, identity_texts, value_codes
 from .derived_pairs import DerivedPairs
 from .formula.features import Environment, FeatureNames
 from .formula.parse import Formula
-from .graph import MOST_OF_ALL
-from .outcomes import MEANINGS, ComparedItems, improper_probabilities, unreadable_labels
 from .preferences import FEW_CLUSTERS
 
 
@@ -133,14 +131,6 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
             )
 
 
-def identifiers(rows: Rows, first_row: IntArray) -> AnyArray:
-    """Return the identifier of each context, (n,): a cell or tuple of cells of ``context=``; without it, the row."""
-    ids, context = np.empty(len(first_row), dtype=object), rows.options.context
-    columns = Columns(context, rows.table.iloc[first_row])
-    ids[:] = columns.identifiers(context) if context else rows.index[first_row]
-    return ids
-
-
 def warn_of_repeats(rows: Rows) -> bool:
     """Warn where, without ``context=``, texts or vectors are equal, most likely of one prompt; return whether so."""
     if rows.options.context or not len(rows.names.columns):
@@ -238,53 +228,3 @@ def identity_text(identifier: object) -> str:
         texts = [identity_text(entry) for entry in identifier]
         return "".join(f"{len(text)}:{text}" for text in texts)
     return str(identifier)
-
-
-def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
-    """Return the rows that a fit can read (all, where it can read none), and what was found of others, with advice."""
-    if rows.derived is not None:
-        # Scores and ranks were checked when the pairs were derived from them.
-        return rows, ()
-    formula, sentences = rows.formula, []
-    names = sorted({name_of(level) for item in (formula.first, formula.second) for level in rows.roles[item].levels})
-    first, second = (rows.roles[item].places(names) for item in (formula.first, formula.second))
-    is_same, is_vote = (first == second) & (first >= 0), rows.labelled & (first >= 0) & (second >= 0)
-    # A fit leaves a few such rows out with a warning.
-    refused = {"same": is_same} if rows.number(is_same) > MOST_OF_ALL * rows.number(first == first) else {}
-    # Labels are judged among the votes that a fit could read but for their labels.
-    votes = np.flatnonzero(is_vote & ~is_same)
-    if formula.probabilities:
-        columns = list(formula.probabilities)
-        votes = votes[rows.table[columns].iloc[votes].notna().to_numpy().all(axis=1)]
-        found = {"improper": improper_probabilities(rows.table[columns].iloc[votes].infer_objects())}
-    elif len(votes) and formula.outcome:
-        pairs = ComparedItems(first[votes], second[votes], names)
-        found = unreadable_labels(rows.roles[formula.outcome].only(votes), pairs, rows.options.categories)
-    else:
-        found = {}
-    for kind, is_wrong in found.items():
-        refused[kind] = np.zeros(len(is_vote), dtype=bool)
-        refused[kind][votes[is_wrong]] = True
-    for kind, mask in refused.items():
-        if mask.any():
-            count, advice = rows.number(mask), "Correct these rows, or leave them out, as this check did."
-            advice = (
-                f"Say with categories={{label: meaning}} which of {listed(MEANINGS)} is meant."
-                if kind == "unknown"
-                else advice
-            )
-            labels = rows.roles[formula.outcome].only(mask).levels if kind == "unknown" else ()
-            found_rows = f"{listed(labels)} in " * (kind == "unknown") + f"{count:,} row{'s' * (count != 1)}"
-            found_rows += f", first row {rows.index[int(np.flatnonzero(mask)[0])]}"
-            sentences.append((f"{_REFUSED[kind]}: {found_rows}. A fit raises an error.", advice))
-    is_refused = np.logical_or.reduce([np.zeros(len(is_vote), dtype=bool), *refused.values()])
-    return (rows.only(~is_refused), tuple(sentences)) if (is_vote & ~is_refused).any() else (rows, ())
-
-
-_REFUSED = {
-    "same": "Rows that compare a model with itself",
-    "improper": "Rows whose probabilities are negative or do not sum to one",
-    "outside": "Preferences outside [0, 1]",
-    "unknown": "Unknown winner labels",
-    "third": "Rows that name a winner that was not compared",
-}

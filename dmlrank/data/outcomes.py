@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from .._utils.argument_checks import array_of_numbers
 from .._utils.tasks_and_threads import SINGLE_THREAD_MULTIPLICATIONS, warn
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, OutcomeError, check_choice, listed, nearest, shown
-from .arrays import MISSING_WORDS, BoolArray, FloatArray, IntArray, name_of, too_large_error
+from .arrays import MISSING_WORDS, BoolArray, FloatArray, IntArray, name_of
 from .columns import CodedColumn
 
 # Meaning of a label: one of ``MEANINGS``, or for a grade the share of a win that it is worth for the item shown first.
@@ -98,21 +98,6 @@ class Outcomes:
     kind: str = "labels"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ComparedItems:
-    """The two items that each vote compares, as places in ``names``, (v,)."""
-
-    first: IntArray
-    second: IntArray
-    names: Sequence[str]
-
-    def present(self) -> set[str]:
-        """Return the names of the items that occur in a vote."""
-        n_names = len(self.names)
-        count = np.bincount(self.first, minlength=n_names) + np.bincount(self.second, minlength=n_names)
-        return {self.names[place] for place in np.flatnonzero(count).tolist()}
-
-
 def without_missing(
     winner: CodedColumn, categories: Categories | None, models: Iterable[Hashable] = (), *, warns: bool = True
 ) -> CodedColumn:
@@ -160,10 +145,20 @@ def in_other_order(table: FloatArray) -> FloatArray:
 
 
 def read_labels(
-    winner: CodedColumn, pairs: ComparedItems, column: pd.Series, categories: Categories | None = None
+    winner: CodedColumn,
+    column: pd.Series,
+    pairs: tuple[IntArray, IntArray],
+    names: Sequence[str],
+    categories: Categories | None = None,
 ) -> Outcomes:
-    """Read the labels, (v,), of votes on pairs of items, coded (``winner``) and as a column; no label is missing."""
-    user_meanings, levels, items = _checked_categories(categories), list(winner.levels), pairs.present()
+    """Read the labels, (v,), of votes, coded (``winner``) and as a column; no label is missing.
+
+    The items of the pairs shown, first and second, are places in ``names``, (v,) each.
+    """
+    user_meanings, levels = _checked_categories(categories), list(winner.levels)
+    first, second = pairs
+    count = np.bincount(first, minlength=len(names)) + np.bincount(second, minlength=len(names))
+    items = {names[place] for place in np.flatnonzero(count).tolist()}
     level_of_text = {name_of(level).strip().casefold(): level for level in levels if level not in user_meanings}
     for label in user_meanings:
         level = level_of_text.get(name_of(label).strip().casefold())
@@ -171,28 +166,30 @@ def read_labels(
             raise OutcomeError(f"categories has the label {label!r}, the data have {level!r}; spell it as in the data")
     meanings = _level_meanings(levels, user_meanings, items)
     if meanings is not None and _UNKNOWN in meanings:
-        counts = np.bincount(winner.codes, minlength=len(levels))
-        raise _unknown_labels_error(dict(zip(levels, counts.tolist(), strict=True)), meanings, items, user_meanings)
+        counts = dict(zip(levels, np.bincount(winner.codes, minlength=len(levels)).tolist(), strict=True))
+        rows = column.index[np.array([meaning == _UNKNOWN for meaning in meanings])[winner.codes]]
+        raise OutcomeError(_about_unknown_labels(counts, meanings, items, user_meanings, rows[0]), rows)
     # The command line names a label as text and, where it can be one, as a number.
     _warn_of_absent(user_meanings, map(name_of, levels), levels)
     if meanings is None:
-        try:
-            p = column.to_numpy(dtype=float)
-        except OverflowError:
-            raise too_large_error(column.name) from None
-        first, second = _ends(p.min(), p.max())
-        p = 2 - p if second else p
-        is_outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
+        # The numbers for a win of the first and of the second item: 1 and 0, or 1 and 2, as AlpacaEval has them.
+        is_one_or_two = min(levels) >= 1 - _ROUNDING and 1 + _ROUNDING < max(levels) <= 2 + _ROUNDING
+        ends = (1, 2) if is_one_or_two else (1, 0)
+        # Whole numbers that no float can hold are compared as they are.
+        known = [2 - level for level in levels] if is_one_or_two else levels
+        is_outside = np.array([not -_ROUNDING <= level <= 1 + _ROUNDING for level in known])[winner.codes]
         if is_outside.any():
-            row, value, low, high = column.index[is_outside][0], p[is_outside][0], p.min(), p.max()
+            rows, low, high = column.index[is_outside], min(known), max(known)
             hint = "; divide percentages by 100" if 10 < high <= 100 and low >= 0 else ""
             hint = "; where they go from -1 to 1, (p + 1) / 2 is a preference" if -1 <= low < 0 and high <= 1 else hint
             raise OutcomeError(
-                f"the outcome {column.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): "
-                f"preferences lie in [0, 1]{hint}; categories={{number: meaning}} says what labels mean"
+                f"the outcome {column.name!r} is {shown(column[rows[0]])} in row {rows[0]} ({len(rows)} such rows): "
+                f"preferences lie in [0, 1]{hint}; categories={{number: meaning}} says what labels mean",
+                rows,
             )
-        p = np.clip(p, 0.0, 1.0)
-        read_as = ((f"{first}", "first"), (f"{second}", "second"))
+        p = column.to_numpy(dtype=float)
+        p = np.clip(2 - p if is_one_or_two else p, 0.0, 1.0)
+        read_as = ((f"{ends[0]}", "first"), (f"{ends[1]}", "second"))
         return Outcomes(MEANINGS[:2], np.stack([p, 1 - p], axis=1), read_as, "preferences")
     meanings = _read_ties_as_both_good(levels, meanings, user_meanings)
     y_of_level = np.zeros((len(levels), len(MEANINGS)))
@@ -205,14 +202,15 @@ def read_labels(
     # A label that is the name of the winning model means the side on which that model was shown.
     is_model = np.array([meaning is None for meaning in meanings], dtype=bool)[winner.codes]
     if is_model.any():
-        winning_item = winner.places(pairs.names)[is_model]
-        first, second = pairs.first[is_model], pairs.second[is_model]
+        winning_item, first, second = winner.places(names)[is_model], first[is_model], second[is_model]
         is_third = (winning_item != first) & (winning_item != second)
         if is_third.any():
-            winning, *compared = (pairs.names[column[is_third][0]] for column in (winning_item, first, second))
+            winning, *compared = (names[places[is_third][0]] for places in (winning_item, first, second))
+            rows = column.index[is_model][is_third]
             raise OutcomeError(
-                f"{int(is_third.sum())} votes name a winner that was not compared: {winning!r} in a comparison of "
-                f"{compared[0]!r} with {compared[1]!r}; correct these labels or drop the votes"
+                f"{len(rows)} votes name a winner that was not compared, first in row {rows[0]}: {winning!r} in a "
+                f"comparison of {compared[0]!r} with {compared[1]!r}; correct these labels or drop the votes",
+                rows,
             )
         y[is_model, (winning_item != first).astype(np.intp)] = 1
     present = [number for number in range(len(MEANINGS)) if number < 2 or y[:, number].any()]
@@ -241,14 +239,16 @@ def read_probabilities(
                 f"column {name!r} is {column.iloc[0]!r} in row {table.index[0]}; each of several columns left of ~ "
                 f"must hold the probabilities of a category, numbers in [0, 1]"
             )
-    p, is_wrong = table.to_numpy(dtype=float), improper_probabilities(table)
+    p = table.to_numpy(dtype=float)
+    is_wrong = (p.min(axis=1) < -_ROUNDING) | (np.abs(p.sum(axis=1) - 1) > _ROUNDING)
     if is_wrong.any():
         row = int(np.flatnonzero(is_wrong)[0])
         finding = "has a negative one" if p[row].min() < -_ROUNDING else f"sums to {p[row].sum():g}"
         values = ", ".join(f"{name} = {value:g}" for name, value in zip(names, p[row], strict=True))
         raise OutcomeError(
             f"row {table.index[row]} {finding}: {values} ({int(is_wrong.sum())} such rows); probabilities sum to one, "
-            f"each at least 0"
+            f"each at least 0",
+            table.index[is_wrong],
         )
     p = np.maximum(p, 0.0)
     # Rows sum to one exactly.
@@ -257,39 +257,6 @@ def read_probabilities(
     y = np.stack([probabilities[meaning] for meaning in present], axis=1)
     are_counts = not any(map(is_named_probability, names)) and bool(((p == 0) | (p == 1)).all())
     return Outcomes(present, y, tuple(zip(names, meanings, strict=True)), COUNTS if are_counts else "probabilities")
-
-
-def unreadable_labels(
-    winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None
-) -> dict[str, BoolArray]:
-    """Return which votes have a label that :func:`read_labels` refuses, (v,), by the reason."""
-    levels = list(winner.levels)
-    meanings = _level_meanings(levels, _checked_categories(categories), pairs.present())
-    if meanings is None:
-        # Comparisons of integers have no limit; a conversion to float would fail where an integer is too large.
-        second = _ends(min(levels), max(levels))[1]
-        is_outside = [not -_ROUNDING <= (2 - level if second else level) <= 1 + _ROUNDING for level in levels]
-        return {"outside": np.array(is_outside, dtype=bool)[winner.codes]}
-    is_unknown, is_model = (
-        np.array([meaning == kind for meaning in meanings], dtype=bool)[winner.codes] for kind in (_UNKNOWN, None)
-    )
-    winning_item = winner.places(pairs.names)
-    is_third = is_model & (winning_item != pairs.first) & (winning_item != pairs.second)
-    return {"unknown": is_unknown, "third": is_third}
-
-
-def _ends(lowest: float, highest: float) -> tuple[int, int]:
-    """Return the numbers for a win of the first and of the second item: 1 and 0, or 1 and 2, as AlpacaEval has them."""
-    return (1, 2) if lowest >= 1 - _ROUNDING and 1 + _ROUNDING < highest <= 2 + _ROUNDING else (1, 0)
-
-
-def improper_probabilities(table: pd.DataFrame) -> BoolArray:
-    """Which rows hold a negative probability or do not sum to one, (v,); all false if a column holds no numbers."""
-    if any(column.dtype.kind not in "biuf" for _, column in table.items()):
-        return np.zeros(len(table), dtype=bool)
-    probabilities = table.to_numpy(dtype=float)
-    sums_to_one = np.abs(probabilities.sum(axis=1) - 1) <= _ROUNDING
-    return ~((probabilities.min(axis=1) >= -_ROUNDING) & sums_to_one)
 
 
 def _column_meanings(
@@ -445,10 +412,14 @@ def _read_ties_as_both_good(levels: Iterable[Hashable], meanings: list[M], user_
     return ["both_good" if one == ("tie", True) else one[0] for one in spelt]
 
 
-def _unknown_labels_error(
-    counts: Mapping[Hashable, int], meanings: Sequence[Meaning | None], items: set[str], user_meanings: Categories
-) -> OutcomeError:
-    """Return the error about labels without a meaning: all labels with their counts, and a complete ``categories=``."""
+def _about_unknown_labels(
+    counts: Mapping[Hashable, int],
+    meanings: Sequence[Meaning | None],
+    items: set[str],
+    user_meanings: Categories,
+    row: int,
+) -> str:
+    """Return what to say of labels without a meaning: all labels with their counts, and a complete ``categories=``."""
     levels = list(counts)
     unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == _UNKNOWN]
     others = [level for level in levels if name_of(level) not in items or level in user_meanings]
@@ -457,10 +428,11 @@ def _unknown_labels_error(
     # A short word is near to too many labels: 'n/a' does not mean 'a'.
     words = [word for word in (*_MEANING_OF_WORD, *items) if len(str(word)) > 2]
     hint = nearest(unknown[0], words) if isinstance(unknown[0], str) else ""
-    return OutcomeError(
-        f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found, with their numbers: "
-        f"{found}). Say what all labels mean with {_categories_template(others, user_meanings)}: each is one of "
-        f"{listed((*MEANINGS, _MISSING))}, or for grades a number, the share of a win for the model shown first"
+    return (
+        f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}, first in row {row}{hint} (labels found, "
+        f"with their numbers: {found}). Say what all labels mean with {_categories_template(others, user_meanings)}: "
+        f"each is one of {listed((*MEANINGS, _MISSING))}, or for grades a number, the share of a win for the model "
+        f"shown first"
     )
 
 

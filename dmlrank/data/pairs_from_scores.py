@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_flag, check_text, checked, number_in
-from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
+from .._utils.argument_checks import as_names, checked, number_in
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, first_of, listed, shown
 from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity, value_codes
 from .derived_pairs import DerivedPairs, Runs
@@ -84,8 +84,7 @@ def pairs_from_scores(
     """
     allowed = "it is the largest difference that is a tie, 0 or more"
     largest_tie = number_in("margin", margin, lambda number: 0 <= number < np.inf, allowed)
-    check_flag("lower_is_better", lower_is_better)
-    prompts = _named(prompt, "prompt")
+    prompts = as_names(prompt, "prompt")
     table = _take(frame, [*prompts, model, score])
     values = _numbers(table[score], score, "score", table[model])
     values = -values if lower_is_better else values
@@ -144,8 +143,8 @@ def pairs_from_rankings(
     >>> dr.data.pairs_from_rankings(rankings, prompt="prompt", model="model", rank="place")
     DerivedPairs of 3 models on 2 prompts: 6 comparisons
     """
-    prompts = _named(prompt, "prompt")
-    annotators = () if annotator is None else _named(annotator, "annotator")
+    prompts = as_names(prompt, "prompt")
+    annotators = as_names(annotator, "annotator")
     table = _take(frame, [*prompts, *annotators, model, rank])
     ranks = _numbers(table[rank], rank, "rank", table[model])
     n_missing = int(np.isnan(ranks).sum())
@@ -222,21 +221,11 @@ def further_runs(source: DerivedPairs, column: str) -> Runs:
     return found
 
 
-def _named(columns: str | Sequence[str], option: str) -> tuple[str, ...]:
-    """Return names of columns as a tuple; raise :class:`OptionTypeError` for anything else."""
-    names = (columns,) if isinstance(columns, str) else columns
-    if not isinstance(names, (list, tuple)) or not names or not all(isinstance(name, str) for name in names):
-        raise OptionTypeError(f"{option}={columns!r} is not allowed: name a column, or several in a list")
-    return tuple(names)
-
-
 def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
     """Return all columns of a frame except vectors; check that the columns in ``names`` exist and are different."""
     if isinstance(frame, DerivedPairs):
         raise OptionTypeError("the frame holds pairs already (DerivedPairs); pass the table of scores or rankings")
     available = column_names(frame)
-    for name in names:
-        check_text("the name of a column", name)
     require_columns(names, available, "the arguments")
     if len(set(names)) < len(names):
         raise OptionError(f"the arguments name a column twice: {listed(names)}")
@@ -259,7 +248,8 @@ def _numbers(column: pd.Series, name: str, kind: str, model: pd.Series | None = 
         column = _numbers_of_cells(column, name, kind, model)
     values = column.to_numpy(dtype=float)
     if np.isinf(values).any():
-        raise DataError(f"column {name!r} has {int(np.isinf(values).sum())} infinite values; a {kind} must be finite")
+        in_rows = first_of(np.isinf(values))
+        raise DataError(f"column {name!r} holds {values[np.isinf(values)][0]} in {in_rows}; a {kind} must be finite")
     return values
 
 
@@ -278,18 +268,18 @@ def _check_size(values: FloatArray, name: str) -> None:
 
 def _numbers_of_cells(column: pd.Series, name: str, kind: str, model: pd.Series | None) -> pd.Series:
     """Return a column of numbers, texts of numbers and missing cells as floats; name another cell and a remedy."""
-    values, wrong = np.full(len(column), np.nan), list[int]()
+    values, wrong = np.full(len(column), np.nan), np.zeros(len(column), dtype=bool)
     for place, cell in enumerate(column):
         try:
             values[place] = number_in_cell(cell)
         except (ValueError, OverflowError):
-            wrong.append(place)
-    if wrong:
-        cell = column.iloc[wrong[0]]
-        of_model = "" if model is None else f", model {name_of(model.iloc[wrong[0]])!r}"
-        further = f" and {len(wrong) - 1:,} more such cells" if len(wrong) > 1 else ""
+            wrong[place] = True
+    if wrong.any():
+        place = int(wrong.argmax())
+        of_model = "" if model is None else f" (model {name_of(model.iloc[place])!r})"
+        in_rows = first_of(wrong, column.index.tolist())
         raise DataError(
-            f"column {name!r} holds {shown(cell, 80)} in row {column.index[wrong[0]]}{of_model}{further}; a {kind} "
+            f"column {name!r} holds {shown(column.iloc[place], 80)}{of_model} in {in_rows}; a {kind} "
             f"must be a number without percent signs, separators or leading zeros, or missing "
             f"({listed(sorted(MISSING_WORDS), 4)}, ...); for votes, name two columns of models"
         )
@@ -312,12 +302,14 @@ def _derive(
     With ``runs``, several rows of a record and model are runs, which the column ``run`` tells apart, and a row without
     a model and a score is a prompt that nothing was run on.
     """
+    if not prompts:
+        raise OptionTypeError("prompt= names no column; name the column, or the columns, that identify a prompt")
     keys = [*prompts, *annotators]
     is_run = table[model].notna().to_numpy() | ~np.isnan(values) | (not runs)
-    missing = {name: int(table[name].isna().sum()) for name in keys}
-    missing |= {name: int(table[name][is_run].isna().sum()) for name in (model, *([] if run is None else [run]))}
-    if any(missing.values()):
-        counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
+    missing = {name: table[name].isna() for name in keys}
+    missing |= {name: table[name].isna() & is_run for name in (model, *([] if run is None else [run]))}
+    if any(mask.any() for mask in missing.values()):
+        counts = ", ".join(f"{name!r} in {first_of(mask)}" for name, mask in missing.items() if mask.any())
         raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
     coded = {name: CodedColumn.of(table[name]) for name in (*keys, model)}
     coded[model], changed = coded[model].with_plain_names()

@@ -13,8 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import require_shape
-from ..exceptions import DataError, OptionError
-from .arrays import AnyArray, BoolArray, FloatArray, IntArray, name_of
+from ..exceptions import DataError, OptionError, first_of, shown
+from .arrays import AnyArray, BoolArray, FloatArray, IntArray, RowRecord, name_of
 from .columns import Columns, SharedTexts
 from .derived_pairs import ScoreTable
 from .formula.features import FeatureMap
@@ -22,7 +22,7 @@ from .outcomes import exchange_wins, exchanged_wins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class Cells(RowRecord):
     """Labelled cells, sorted by context, first item and second item, (m,) each.
 
     y (m, C): Mean label of the cell's ``n_votes`` votes; a row sums to one.
@@ -63,11 +63,6 @@ class Cells:
     def of(self, items: BoolArray | None) -> BoolArray:
         """Return whether each cell has one of some items, (K,), (m,)."""
         return np.zeros(len(self), dtype=bool) if items is None else items[self.first] | items[self.second]
-
-    def only(self, chosen: BoolArray | IntArray) -> Cells:
-        """Return some of the cells."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return replace(self, **{name: value[chosen] for name, value in values.items() if value is not None})
 
     def joined(self, further: Cells) -> Cells:
         """Return these cells and further cells, sorted by context, first item and second item."""
@@ -281,7 +276,7 @@ def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatA
 # --- what columns say of votes and contexts ---------------------------------------------------------------------------
 
 # In ``cov_kwds["groups"]``, this word stands for the contexts themselves.
-_CONTEXTS = "context"
+CONTEXTS = "context"
 # Smallest effective number of prompts, (sum w)^2 / sum w^2, for which a standard error can be computed.
 _FEWEST_PROMPTS = 2
 # With so many prompts or clusters, or fewer, standard errors are too small on average.
@@ -305,6 +300,12 @@ class Clusters:
     second_of_context: IntArray | None = None
     of_vote: IntArray | None = None
 
+    @property
+    def by_name(self) -> dict[str, tuple[IntArray, str]]:
+        """Clusters by column, each with what they are of: contexts or votes."""
+        parts = [(self.of_context, "contexts"), (self.second_of_context, "contexts"), (self.of_vote, "votes")]
+        return dict(zip(self.names, ((code, of) for code, of in parts if code is not None), strict=True))
+
 
 def few_prompts_advice(n_prompts: int, by: str) -> str:
     """Say what to do where many annotators voted on few prompts; ``by`` names the clusters of the annotators."""
@@ -321,7 +322,7 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     by_context: dict[str, IntArray] = {}
     by_vote: dict[str, IntArray] = {}
     for name in groups:
-        if name == _CONTEXTS and (name not in data.columns.available or context == (name,)):
+        if name == CONTEXTS and (name not in data.columns.available or context == (name,)):
             rows = data.row_context
         else:
             # Clusters are numbered by their sorted values, so that folds do not depend on the order of the rows.
@@ -353,8 +354,7 @@ def effective_clusters(cluster: IntArray, weight: FloatArray | None = None) -> f
 
 def require_effective_clusters(clusters: Clusters) -> None:
     """Raise where so few clusters have most of the contexts or votes that there is no standard error."""
-    present = (clusters.of_context, clusters.second_of_context, clusters.of_vote)
-    for name, cluster in zip(clusters.names, (code for code in present if code is not None), strict=True):
+    for name, (cluster, _) in clusters.by_name.items():
         effective = effective_clusters(cluster)
         # A single cluster has an error of its own.
         if effective > 1 and round(effective) < FEWEST_EFFECTIVE:
@@ -394,10 +394,10 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
         require_shape(values, (data.n_contexts,), "weights", "one number per context", OptionError)
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
-        i = int(np.flatnonzero(wrong)[0])
+        value = data.by_context(weights)[wrong][0] if isinstance(weights, str) else values[wrong][0]
         raise DataError(
-            f"weights: context {data.context_ids[i]!r} has {values[i]} ({int(wrong.sum())} such contexts); allowed: 0 "
-            f"or more"
+            f"weights: {shown(value, 80)} in {first_of(wrong, [*map(shown, data.context_ids)], 'context')}; allowed: "
+            f"numbers, 0 or more"
         )
     if not values.any():
         raise DataError("weights are zero in every context; at least two contexts need a positive weight")
@@ -411,11 +411,6 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
             f"count as {n_effective:.2g}, and not as {_FEWEST_PROMPTS}: set an upper limit"
         )
     return values / values.mean()
-
-
-def cluster_columns(groups: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of clusters: all that are named, but ``"context"`` only where a column has this name."""
-    return tuple(name for name in groups if name != _CONTEXTS or name in available)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import warn
-from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionError, listed
+from ..exceptions import (
+    DataError,
+    IntervalWarning,
+    MissingDataError,
+    OptionError,
+    OutcomeError,
+    first_of,
+    listed,
+    shown,
+)
 from ..options import Options
 from .arrays import (
     LARGEST_EXACT,
@@ -34,7 +43,7 @@ from .columns import (
     row_index,
     similar_names,
 )
-from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats, warn_of_shared_prompts
+from .contexts import Rows, check_constant_features, find_contexts, warn_of_repeats, warn_of_shared_prompts
 from .derived_pairs import DerivedPairs
 from .formula.features import Environment, FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import Formula, names_in, parse_formula
@@ -42,14 +51,13 @@ from .frames import column_names, is_partitioned, require_columns, take_columns
 from .graph import MOST_OF_ALL
 from .outcomes import (
     WINNERS,
-    ComparedItems,
     Outcomes,
     is_named_probability,
     read_labels,
     read_probabilities,
     without_missing,
 )
-from .preferences import PreferenceData, gather_cells
+from .preferences import CONTEXTS, PreferenceData, gather_cells
 
 # Groups of names that a warning lists.
 _MOST_NAMED = 5
@@ -67,7 +75,6 @@ def take_rows(
     environment: Environment,
     options: Options,
     *,
-    groups: Sequence[str] = (),
     optional: Sequence[str] | None = (),
     copies: IntArray | None = None,
 ) -> Rows:
@@ -76,18 +83,27 @@ def take_rows(
     formula, available = parse_formula(formula_text), column_names(data)
     context, propensity, style = options.context, options.propensity_column, options.style_columns
     derived = data if isinstance(data, DerivedPairs) else None
+    # "context" stands for the contexts themselves where no column has this name.
+    clusters = [name for name in options.clusters if name != CONTEXTS or name in available]
+    weights = [] if options.weights_column is None else [options.weights_column]
+    groups = [*clusters, *weights]
     roles = () if derived else (*formula.outcomes, *formula.items)
     require_columns(roles, available, f"formula {formula_text!r}")
     if derived is not None and derived.rows is not None:
         names_of_prompts = (*names_in(formula.features).values, *groups)
         varying = [name for name in names_of_prompts if name not in available and name in derived.rows]
         if varying:
+            columns = [derived.rows[name] for name in derived.prompt]
+            values = derived.rows[varying[0]].map(shown).groupby(columns, sort=False).unique()
+            prompt, found = next((prompt, several) for prompt, several in values.items() if len(several) > 1)
             raise DataError(
-                f"column {varying[0]!r} differs between the rows of a prompt ({listed(derived.prompt)}); features, "
-                f"clusters and weights have one value for each: leave it out"
+                f"column {varying[0]!r} differs between the rows of a prompt ({listed(derived.prompt)} is "
+                f"{shown(prompt)}: {', '.join(found[:2])}); features, clusters and weights have one value for each: "
+                f"leave it out"
             )
     require_columns(context, available, "context=")
-    require_columns(groups, available, "cov_kwds groups and weights")
+    require_columns(clusters, available, "cov_kwds groups")
+    require_columns(weights, available, "weights=")
     of_votes = (propensity,) if propensity else ()
     require_columns(of_votes, available, "propensity=", words=("estimate", "marginal"))
     advice = "; style_columns() makes them from the answers, before the first fit: update() reads the same frame"
@@ -100,7 +116,6 @@ def take_rows(
     prompts = [name for name in available if name in PROMPT_NAMES and name not in roles] if rows_are_prompts else []
     table = take_columns(data, list(dict.fromkeys([*required, *existing, *prompts])))
     if prompts:
-        clusters = [name for name in groups if name in options.clusters]
         warn_of_shared_prompts(table[list(dict.fromkeys([*prompts, *clusters]))], clusters)
         table = table[list(dict.fromkeys([*required, *existing]))]
     names = locate_names(formula.features, available, environment, len(table), roles)
@@ -161,8 +176,16 @@ def votes_of_counts(formula: Formula, data: object) -> tuple[pd.DataFrame, IntAr
     if any(column.dtype.kind not in "iuf" for _, column in table.items()):
         return None
     counts = np.nan_to_num(table.to_numpy(dtype=float))
-    if (counts < 0).any() or (counts != np.rint(counts)).any() or (counts.sum(axis=1) <= 1).all():
+    is_wrong, sums_to_more = (counts < 0) | (counts != np.rint(counts)), counts.sum(axis=1) > 1
+    wrong_rows = is_wrong.any(axis=1)
+    if not sums_to_more.any() or (is_wrong.any() and not (sums_to_more & ~wrong_rows).mean() > 0.5):
         return None
+    if is_wrong.any():
+        place = int(is_wrong[wrong_rows][0].argmax())
+        raise OutcomeError(
+            f"column {names[place]!r} is {counts[wrong_rows][0, place]:g} in {first_of(wrong_rows)}; numbers of votes "
+            f"are whole, 0 or more"
+        )
     if counts.sum() > LARGEST_EXACT:
         raise DataError(f"the columns {listed(names)} count {counts.sum():.3g} votes; shares sum to one in every row")
     # Counts and models are of one reading: a relation may return its rows in another order the next time.
@@ -229,8 +252,8 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
         else:
             label = rows.roles[formula.outcome]
             label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
-            compared_items = ComparedItems(first, second, items)
-            outcomes = read_labels(label, compared_items, votes_of_rows[formula.outcome], options.categories)
+            column = votes_of_rows[formula.outcome]
+            outcomes = read_labels(label, column, (first, second), items, options.categories)
     else:
         compared = rows.derived if compares else rows.derived.only(np.zeros(len(rows.table), dtype=bool))
         items, (vote_row, first, second, y) = rows.derived.models, compared.compare()
@@ -239,6 +262,8 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
     if rows.copies is not None:
         cells = replace(cells, n_votes=rows.copies, copies=rows.copies)
+    ids, context = np.empty(len(first_row), dtype=object), options.context
+    ids[:] = Columns(context, rows.table.iloc[first_row]).identifiers(context) if context else rows.index[first_row]
     # Later steps need no columns that only features use and that are large: vectors, and numbers of partitioned data.
     named = {*rows.optional, *options.context, *rows.extras}
     large = {*rows.names.columns} if rows.are_partitioned else set()
@@ -254,7 +279,7 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
         outcome_kind=outcomes.kind,
         x=x,
         feature_map=feature_map,
-        context_ids=identifiers(rows, first_row),
+        context_ids=ids,
         seed_order=seed_order,
         cells=cells,
         vote_cell=vote_cell,
@@ -380,7 +405,7 @@ def _complete_features(
             rows.environment,
             in_file=rows.are_partitioned,
         )
-        incomplete = check_features(x, feature_map.names, keep_missing=missing != "raise")
+        incomplete = check_features(x, feature_map.names, missing != "raise", rows.index[first_row])
         if not incomplete.any():
             return rows, contexts, x, feature_map
         is_empty = np.logical_and.reduce([np.isnan(x[part]).all(axis=0) for part in row_slices(*x.shape)])
@@ -433,7 +458,10 @@ def full_column(
 def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
     """Return which rows lack no value that a fit needs, (rows,); raise if some do and ``missing`` is not "drop"."""
     masks = {name: mask for name, mask in missing_values(rows, missing).items() if mask.any()}
-    counts = ", ".join(f"{name!r} in {rows.number(mask):,} of {rows.n_rows:,} rows" for name, mask in masks.items())
+    counts = ", ".join(
+        f"{name!r} in {rows.number(mask):,} of {rows.n_rows:,} rows, first row {rows.index[mask][0]}"
+        for name, mask in masks.items()
+    )
     if missing != "drop" and masks:
         identifiers = [name for name in masks if name in rows.options.context]
         advice = "pass missing='drop' to drop these rows"
@@ -495,10 +523,12 @@ def _without_same(rows: Rows) -> Rows:
     count, n_all = np.bincount(first[is_same], of_same, len(items)), rows.number(first >= -1)
     n_same = rows.number(is_same)
     if n_same > MOST_OF_ALL * n_all:
-        row = int(np.flatnonzero(is_same)[0])
+        places = rows.index[is_same]
         raise DataError(
-            f"{n_same:,} of {n_all:,} rows compare a model with itself, first row {rows.index[row]}: "
-            f"{items[first[row]]!r}; check the columns {formula.first!r} and {formula.second!r}, or drop these rows"
+            f"{n_same:,} of {n_all:,} rows compare a model with itself, first row {places[0]}: "
+            f"{items[first[is_same][0]]!r}; check the columns {formula.first!r} and {formula.second!r}, or drop these "
+            f"rows",
+            places,
         )
     most_first = np.argsort(-count, kind="stable")[: np.count_nonzero(count)]
     return replace(rows.only(~is_same), same=tuple((items[j], int(count[j])) for j in most_first))

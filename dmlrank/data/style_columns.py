@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import checked
-from ..exceptions import ColumnError, DataError, OptionTypeError, listed, shown
+from .._utils.argument_checks import as_names, checked
+from ..exceptions import ColumnError, DataError, OptionTypeError, first_of, listed, shown
 from .arrays import AnyArray, FloatArray
 from .frames import column_names, require_columns, take_columns
 from .preferences import PreferenceData
@@ -92,8 +92,12 @@ def style_columns(
     0       0.693     -0.5   0.5
     1       0.000      0.0   0.0
     """
-    available = column_names(frame)
-    names = _answer_columns(answers, available)
+    available, names = column_names(frame), as_names(answers, "answers")
+    if len(names) != (1 if isinstance(answers, str) else 2):
+        raise OptionTypeError(f"answers={answers!r} is not allowed: name two columns of answers, or one of counts")
+    is_default = names == ("answer_a", "answer_b")
+    if is_default and _METADATA in available and not set(names) <= set(available):
+        names = (_METADATA,)
     require_columns(names, available, "answers")
     table = take_columns(frame, available)
     if len(names) == 1:
@@ -113,18 +117,6 @@ def style_columns(
             f"the frame has columns {listed(existing)} already; pass replace=True to compute them again, or rename them"
         )
     return table.assign(**style)
-
-
-def _answer_columns(answers: str | Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the two columns of answers, or the name of the column of counts."""
-    if isinstance(answers, str):
-        return (answers,)
-    if not isinstance(answers, list | tuple) or len(answers) != 2 or not all(isinstance(name, str) for name in answers):
-        raise OptionTypeError(f"answers={answers!r} is not allowed: name two columns of answers, or one of counts")
-    is_default = tuple(answers) == ("answer_a", "answer_b")
-    if is_default and _METADATA in available and not set(answers) <= set(available):
-        return (_METADATA,)
-    return tuple(answers)
 
 
 def _map_cells(column: pd.Series, measure: Callable[[object], Measures]) -> dict[str, AnyArray]:
@@ -221,11 +213,12 @@ def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleD
     for place, name in enumerate(names):
         cells = data.columns[name][data.vote_row]
         numbers = data.columns.numbers(name)[data.vote_row]
-        wrong = np.flatnonzero(~(np.abs(numbers) <= _LARGEST))
-        if len(wrong):
+        wrong = ~(np.abs(numbers) <= _LARGEST)
+        if wrong.any():
+            rows = first_of(wrong, data.row_index[data.vote_row])
             raise DataError(
-                f"style column {name!r} holds {cells[wrong[0]]!r} ({len(wrong):,} such votes); allowed: finite "
-                f"numbers up to {_LARGEST:g}, in another unit"
+                f"style column {name!r} holds {shown(cells[wrong][0], 80)} in {rows}; allowed: finite numbers up to "
+                f"{_LARGEST:g}, in another unit"
             )
         size = float(np.abs(numbers).max())
         if 0 < size < 1 / _LARGEST:

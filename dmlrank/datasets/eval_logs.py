@@ -23,7 +23,6 @@ from ..exceptions import DataError, OptionError, check_choice, listed, nearest, 
 from .log_files import (
     LOG_ENDINGS,
     Entry,
-    Record,
     ending,
     log_files,
     parsed,
@@ -31,12 +30,13 @@ from .log_files import (
     read_json,
     read_lines,
     readable,
-    records_of,
     zip_member,
 )
 
 LogPath: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 _SCORE_COLUMNS = ("prompt", "model", "score", "run", "task")
+# The kinds of logs that hold votes.
+_OF_VOTES = ("alpaca_eval", "arena_hard", "mt_bench_pair", "lmarena")
 _VOTE_COLUMNS = ("prompt", "model_a", "model_b", "winner", "judge", "task")
 # Names of metadata and of named scores that would take the place of a column.
 _OWN_COLUMNS = frozenset((*_SCORE_COLUMNS, *_VOTE_COLUMNS, "cost", "latency_ms", "error"))
@@ -92,6 +92,7 @@ class _Table:
 
     def __init__(self, kind: str, files: Sequence[Path]) -> None:
         self.kind, self.files = kind, files
+        self.first = _VOTE_COLUMNS if kind in _OF_VOTES else _SCORE_COLUMNS
         self.columns: dict[str, list[Any]] = {}
         self.n_rows = 0
         self.notes: list[str] = []
@@ -119,10 +120,11 @@ class _Table:
                 f"{chosen!r} in {str(file)!r}; name one that all have with {option}=, or leave files out"
             )
 
-    def add(self, row: Mapping[str, Any], error: Any = None) -> None:
-        """Add a score, NaN where there is none because of an error, or a vote; what it lacks is missing in its row."""
+    def add(self, *cells: Any, further: Mapping[str, Any] = {}, error: Any = None) -> None:
+        """Add the cells of the first columns, with a score of NaN where an error left none, and of ``further`` ones."""
+        row = {**dict(zip(self.first, cells, strict=True)), **further}
         if "score" in row:
-            row = {**row, "error": error or ("no score" if np.isnan(row["score"]) else None)}
+            row["error"] = str(error)[:200] if error else "no score" if np.isnan(row["score"]) else None
         for name, value in row.items():
             column = self.columns.setdefault(name, [])
             column.extend([None] * (self.n_rows - len(column)))
@@ -139,12 +141,11 @@ class _Table:
             raise DataError(
                 f"{listed(map(str, self.files))}: no sample, read as {self.kind!r}; pass another kind={listed(READERS)}"
             )
-        is_votes = "winner" in self.columns
-        first = [name for name in (_VOTE_COLUMNS if is_votes else _SCORE_COLUMNS) if name in self.columns]
+        is_votes = "winner" in self.first
         for column in self.columns.values():
             column.extend([None] * (self.n_rows - len(column)))
-        table = pd.DataFrame({name: self.columns[name] for name in [*first, *self.columns]})
-        runs = int(table["run"].nunique()) if "run" in first else 1
+        table = pd.DataFrame({name: self.columns[name] for name in [*self.first, *self.columns]})
+        runs = 1 if is_votes else int(table["run"].nunique())
         baseline = None
         if is_votes:
             # The model that is in every comparison, where there are at least three models.
@@ -168,13 +169,13 @@ class _Table:
         table.attrs["report"] = LogReport(
             kind=self.kind,
             files=len(self.files),
-            models=sorted({model for name in first if name.startswith("model") for model in table[name].unique()}),
+            models=sorted({model for name in self.first if name.startswith("model") for model in table[name].unique()}),
             prompts=int(table["prompt"].nunique()),
             runs=runs,
             tasks=sorted(map(str, table["task"].unique())),
             rows=self.n_rows,
             missing=int(table["winner" if is_votes else "score"].isna().sum()),
-            errors=dict(Counter(str(error)[:200] for error in table["error"].dropna()) if "error" in table else ()),
+            errors=dict(Counter(table["error"].dropna()) if "error" in table else ()),
             notes=list(dict.fromkeys(self.notes)),
             fit=fit,
         )
@@ -272,6 +273,7 @@ def read_log(
     for name, value in chosen.items():
         if value is not None and name not in options:
             raise OptionError(f"{name}={value!r} says nothing about a log of {kind}; leave it out")
+    chosen["task"] = [task] if isinstance(task, str) else task
     reader(table, used, **{name: chosen[name] for name in options})
     return table.frame()
 
@@ -361,16 +363,6 @@ def _choose(
     return names[0]
 
 
-def _is_wanted(task: str, wanted: str | Sequence[str] | None) -> bool:
-    """Return whether a task is among those that were asked for."""
-    return wanted is None or task in ((wanted,) if isinstance(wanted, str) else wanted)
-
-
-def _scored(*cells: Any) -> dict[str, Any]:
-    """Return the columns of a score: prompt, model, score, run and task."""
-    return dict(zip(_SCORE_COLUMNS, cells, strict=True))
-
-
 def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the entries of metadata that fit into a cell; ``log_`` stands before names that the table needs itself."""
     return {
@@ -391,7 +383,7 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task
         header = _inspect_header(file)
         about, is_done = header.entry("eval"), header.name_or("status", "") == "success"
         age = (is_done, about.name_or("created", ""), file.name, file)
-        if _is_wanted(about.name("task"), task):
+        if task is None or about.name("task") in task:
             ages.append(((names[file], about.name("task")), age, file))
     logs = _newest(table, ages, "another log of {} on {} was taken, the newest complete one")
     for (model, of_task), file in sorted(logs.items(), key=lambda item: item[1]):
@@ -439,9 +431,7 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task
             further = _plain(sample.entry("metadata").fields) | _plain(timing) | _usage(sample)
             # An error or a limit may be an object with a message or a type.
             said = (error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error
-            row = _scored(prompt, model, score, sample.whole_or("epoch", 1), of_task)
-            table.add(row | further, said and str(said)[:200])
-
+            table.add(prompt, model, score, sample.whole_or("epoch", 1), of_task, further=further, error=said)
     table.notes += [
         f"{count:,} samples of {model!r} have another input than those of {other!r}: are the tasks of one version?"
         for (model, other), count in other_documents.items()
@@ -534,7 +524,7 @@ def _read_lm_eval(
         models = {model for one in results.values() if (model := one.name_or("model_name", None))}
         model = models.pop() if len(models) == 1 else file.absolute().parent.name.replace("__", "/")
         limit = results[date].entry("config").fields.get("limit") if date in results else None
-        if _is_wanted(name["task"], task):
+        if task is None or name["task"] in task:
             named.append(((model, name["task"]), (limit is None, date), file))
     copies: dict[tuple[str, str, str], list[Any]] = {}
     hashes: dict[tuple[str, Any], tuple[str, str]] = {}
@@ -579,7 +569,7 @@ def _read_lm_eval(
             places = copies.setdefault((model, of_task, doc_key), [])
             places.append(doc_id)
             copy = f" #{len(places)}" if len(places) > 1 else ""
-            table.add(_scored(table.prompt(of_task, f"{doc_key}{copy}"), model, score, 1, of_task))
+            table.add(table.prompt(of_task, f"{doc_key}{copy}"), model, score, 1, of_task)
 
 
 def _sign(table: _Table, metric: str, lower: dict[str, bool], task: str, *, is_lower: bool) -> int:
@@ -605,8 +595,8 @@ def _read_alpaca_eval(table: _Table, files: Sequence[Path]) -> None:
         # preference - 1 is the share of a win for the second answer.
         winner = np.nan if preference is None else 2.0 - preference
         prompt, *models = (record.name(name) for name in ("instruction", "generator_1", "generator_2"))
-        vote = (prompt, *models, winner, record.name_or("annotator", None), "alpaca_eval")
-        table.add(_vote(*vote) | {"dataset": record.name_or("dataset", None)})
+        judge, further = record.name_or("annotator", None), {"dataset": record.name_or("dataset", None)}
+        table.add(prompt, *models, winner, judge, "alpaca_eval", further=further)
 
 
 def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
@@ -632,7 +622,7 @@ def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
             word = "N/A" if grade is None else grade.strip("[] ")
             if word not in _VERDICTS:
                 raise DataError(f"{str(file)!r} has the verdict {grade!r}; allowed: {listed(_VERDICTS, 20)}")
-            table.add(_vote(prompt, *shown, _VERDICTS[word], judge, "arena_hard") | further)
+            table.add(prompt, *shown, _VERDICTS[word], judge, "arena_hard", further=further)
     if n_again:
         table.notes.append(f"{n_again:,} judgments stand in the files twice, and count once")
 
@@ -649,26 +639,15 @@ def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
             models = [record.name(name) for name in names]
             further = {"question": record.fields["question_id"], "turn": turn}
             prompt, judge = f"{question} turn {turn}", record.names("judge")
-            table.add(_vote(prompt, *models, labels[verdict], judge, "mt_bench") | further)
-
-
-def _vote(*cells: Any) -> dict[str, Any]:
-    """Return the columns of a vote: prompt, two models, winner, judge and task."""
-    return dict(zip(_VOTE_COLUMNS, cells, strict=True))
+            table.add(prompt, *models, labels[verdict], judge, "mt_bench", further=further)
 
 
 def _entries_in(files: Sequence[Path]) -> Iterator[tuple[Path, Entry]]:
-    """Yield the records of files of either kind, each with its file and its place there."""
+    """Yield the records of files of any kind, each with its file and its place there."""
     for file in files:
-        for number, record in enumerate(_records_in(file), start=1):
+        records = read_csv(file) if ending(file) == ".csv" else read_lines(file)
+        for number, record in enumerate(records, start=1):
             yield file, Entry(record, f"{str(file)!r}, record {number}")
-
-
-def _records_in(file: Path) -> Iterable[Record]:
-    """Return the records of a file of any kind."""
-    if ending(file) == ".csv":
-        return read_csv(file)
-    return read_lines(file) if ending(file) == ".jsonl" else records_of(read_json(file), file)
 
 
 # --- Every Eval Ever, promptfoo ---------------------------------------------------------------------------------------
@@ -705,15 +684,14 @@ def _read_every_eval_ever(
             about = line.name("evaluation_id")
             benchmark = about.split("/")[0] if about.count("/") > 1 else ""
             of_task = "/".join(dict.fromkeys(name for name in (benchmark, chosen) if name)) or about
-            if not _is_wanted(of_task, task):
+            if task is not None and of_task not in task:
                 continue
             score = np.nan if error else sign * _score(value, f"{line.where}, sample {sample!r}")
             runs = seen.setdefault((model, of_task, sample), [])
             runs.append(score)
             further = judge | _plain(line.entry("metadata").fields)
-            prompt, said = table.prompt(of_task, sample), str(error)[:200] if error else None
-            row = _scored(prompt, model, score, len(runs), of_task)
-            table.add(row | further, said)
+            prompt = table.prompt(of_task, sample)
+            table.add(prompt, model, score, len(runs), of_task, further=further, error=error)
     repeated = [values for values in seen.values() if len(values) > 1]
     equal = sum(bool(np.isclose(values, values[0], equal_nan=True).all()) for values in repeated)
     if 0 < equal < len(repeated):
@@ -758,10 +736,9 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
             scores = record.entry("namedScores").fields
             value = record.fields.get("score") if metric is None else scores.get(metric)
             score = np.nan if failed else _score(value, f"{record.where}, test {record.name_or('testIdx', '?')}")
-            error = str(record.fields.get("error") or "error")[:200] if failed else None
+            error = record.fields.get("error") or "error" if failed else None
             costs = {"cost": record.number_or("cost", None), "latency_ms": record.number_or("latencyMs", None)}
-            row = _scored(prompt, model, score, runs[prompt, model], task)
-            table.add(row | _plain(scores) | costs, error)
+            table.add(prompt, model, score, runs[prompt, model], task, further=_plain(scores) | costs, error=error)
 
 
 # Columns that identify a vote of LMArena.
@@ -773,10 +750,10 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
     columns = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
     known = {"model_a", "model_b", "winner", "judge", *columns}
     for file in files:
-        for number, record in enumerate(_records_in(file)):
+        for number, (_, row) in enumerate(_entries_in([file])):
+            record = row.fields
             if not {"model_a", "model_b"} <= record.keys():
                 raise DataError(f"{str(file)!r} has no columns 'model_a' and 'model_b'; it has {listed(record)}")
-            row = Entry(record, f"{str(file)!r}, row {number}")
             identifiers = (row.name_or(name, None) for name in _VOTE_IDENTIFIERS)
             prompt = next((one for one in identifiers if one is not None), str(number))
             winner = record.get("winner")
@@ -792,7 +769,7 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
             if "prompt" in further:
                 further["text"] = further.pop("prompt")
             models = (row.name("model_a"), row.name("model_b"))
-            table.add(_vote(prompt, *models, winner, row.names("judge"), "lmarena") | further)
+            table.add(prompt, *models, winner, row.names("judge"), "lmarena", further=further)
 
 
 # The reader of every kind, and the options that say what it takes.

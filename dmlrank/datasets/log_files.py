@@ -166,7 +166,10 @@ def read_lines(file: Path) -> Iterator[Record]:
     with readable(file), _opened(file) as lines:
         start = lines.peek(64).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
         if start == b"[":
-            yield from records_of(read_json(file), file)
+            records = read_json(file)
+            if not all(isinstance(record, dict) for record in records):
+                raise DataError(f"{str(file)!r} is no list of JSON objects")
+            yield from records
             return
         # Lines are read one by one, so that the file as a whole may be larger than the memory.
         size = file.stat().st_size
@@ -181,13 +184,6 @@ def read_lines(file: Path) -> Iterator[Record]:
                 if not isinstance(record, dict):
                     raise DataError(f"{str(file)!r}, line {number} is no JSON object")
                 yield record
-
-
-def records_of(values: Any, file: Path) -> list[Record]:
-    """Return values that have to be JSON objects."""
-    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-        raise DataError(f"{str(file)!r} is no list of JSON objects")
-    return values
 
 
 def parsed(content: bytes, file: Path, line: int | None = None) -> Any:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
@@ -49,6 +48,8 @@ class BradleyTerryFit:
         of display order in the model, (K + 1, K + 1), and the last row is that of the effect.
     mean_z (p + 1,): Mean of z over all contexts, those without labels included.
     log_loss: In-sample log-loss per vote, with a tie counted as half a win for each of the two models.
+    first_weights (C,): How much each category counts for the model shown first.
+    edges (K, K): The compared pairs, whose votes count.
     order: Effect of being shown first on the log-odds; None where it is not in the model.
     """
 
@@ -58,6 +59,8 @@ class BradleyTerryFit:
     inverse: FloatArray
     mean_z: FloatArray
     log_loss: float
+    first_weights: FloatArray
+    edges: BoolArray
     order: float | None = None
 
     def without(self, apart: BoolArray | None) -> BradleyTerryFit:
@@ -126,43 +129,28 @@ class BradleyTerryFit:
             derivative[-1, :, 0] = (slopes[0] - slopes[1]) / 2
         return np.mean(by_order, axis=0), derivative
 
-    def changes(
-        self,
-        derivative: FloatArray,
-        first_weights: Sequence[float],
-        directions: FloatArray,
-        first: IntArray,
-        second: IntArray,
-    ) -> FloatArray:
+    def changes(self, derivative: FloatArray, directions: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return how d targets change if the label of one vote in a context with the mean z changes, (r, d).
 
         Shapes: derivative (K, p + 1, d), directions (r, C), first, second (r,).
         """
         by_model = np.einsum("c,jcd->jd", self.mean_z, self._solved(derivative))
-        win_change = directions @ np.asarray(first_weights)
+        win_change = directions @ self.first_weights
         return np.asarray(win_change[:, None] * (by_model[first] - by_model[second]))
 
-    def corrections(
-        self,
-        derivative: FloatArray,
-        data: PreferenceData,
-        first_weights: Sequence[float],
-        *,
-        edges: NDArray[np.bool_],
-        blocks: InfluenceBlocks,
-    ) -> FloatArray:
+    def corrections(self, derivative: FloatArray, data: PreferenceData, blocks: InfluenceBlocks) -> FloatArray:
         """Return the influence values of targets that come from the labels, n D'H^-1 s_b for every block b, (q, d).
 
         n is the number of contexts, D the derivative of the targets with respect to the coefficients, H the information
         of all votes, and s_b the gradient of the log-likelihood of the votes of block b: the sum of
         (y - p) (e_j - e_k) z' over these votes. The gradient in an effect of display order is the sum of y - p.
 
-        Shapes: derivative (K, p + 1, d), or (K + 1, 1, d) with that in an effect of display order, edges (K, K).
+        Shapes: derivative (K, p + 1, d), or (K + 1, 1, d) with that in an effect of display order.
         """
         cell, solved = blocks.entry_cell, self._solved(derivative)
         context, first, second = (getattr(data.cells, name)[cell] for name in ("context", "first", "second"))
-        votes = blocks.entry_share * data.cells.votes_each[cell] * edges[first, second]
-        residual = votes * (blocks.entry_y @ np.asarray(first_weights) - self.cell_probabilities(data)[cell])
+        votes = blocks.entry_share * data.cells.votes_each[cell] * self.edges[first, second]
+        residual = votes * (blocks.entry_y @ self.first_weights - self.cell_probabilities(data)[cell])
         if not len(self.centre):
             # Without features, a block's gradient has K entries, and one product solves for all blocks.
             gradient = np.zeros((len(blocks.context), len(solved)))
@@ -178,12 +166,8 @@ class BradleyTerryFit:
             add_to_rows(total, blocks.entry_block[part], change)
         return data.n_contexts * total
 
-    def influence(
-        self, data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_], blocks: InfluenceBlocks
-    ) -> Influence:
+    def influence(self, data: PreferenceData, blocks: InfluenceBlocks) -> Influence:
         """Return the influence values of the mean scores: r(x_i) of the contexts, and the corrections of the labels.
-
-        Shapes: edges (K, K).
 
         Notes
         -----
@@ -191,8 +175,7 @@ class BradleyTerryFit:
         coefficients, mapped to theta by the delta method, plus the variance of r(x) between contexts and the covariance
         of the two parts.
         """
-        derivative = self.mean_derivative(self.mean_z[None])
-        correction = self.corrections(derivative, data, first_weights, edges=edges, blocks=blocks)
+        correction = self.corrections(self.mean_derivative(self.mean_z[None]), data, blocks)
         of_blocks, weight = (blocks.context, blocks.weight), np.ones(len(data.x))
         return Influence(self.scores_at(data.x), correction, *of_blocks, weight, copies=data.copies)
 
@@ -208,15 +191,13 @@ def _orders(order: float | None) -> tuple[float, ...]:
     return (0.0,) if order is None else (order, -order)
 
 
-def votes_by_order(
-    data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]
-) -> tuple[FloatArray, FloatArray]:
+def votes_by_order(data: PreferenceData, first_weights: FloatArray, edges: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Count the votes that model j won, and lost, against model k where j was shown first, in [j, k], (K, K) each.
 
     Shapes: edges (K, K).
     """
     cells, n_items = data.cells, data.n_items
-    won_as_first = cells.n_votes * (cells.y @ np.asarray(first_weights))
+    won_as_first = cells.n_votes * (cells.y @ first_weights)
     pair = cells.first * n_items + cells.second
     won, all_votes = (
         np.bincount(pair, weights=weights, minlength=n_items**2).reshape(n_items, n_items)
@@ -229,11 +210,11 @@ def votes_by_order(
 
 
 def fit_bradley_terry(
-    won: FloatArray, lost: FloatArray, items: Sequence[str], *, has_order: bool = False
+    data: PreferenceData, first_weights: FloatArray, edges: BoolArray, *, has_order: bool = False
 ) -> BradleyTerryFit:
     """Maximise the likelihood, which is concave, of the model without features, and with an effect of order if asked.
 
-    Shapes: won, lost (K, K), the votes that j won and lost against k where j was shown first.
+    Shapes: first_weights (C,), edges (K, K).
 
     References
     ----------
@@ -241,7 +222,8 @@ def fit_bradley_terry(
     of the models into two groups, some model of each group has won against a model of the other group. Davidson and
     Beaver (1977), On extending the Bradley-Terry model to incorporate within-pair order effects, Biometrics 33.
     """
-    check_scores_exist(won + lost.T, items)
+    won, lost = votes_by_order(data, first_weights, edges)
+    check_scores_exist(won + lost.T, data.items)
     n_items, total = len(won), won + lost
 
     def log_odds(place: FloatArray) -> FloatArray:
@@ -285,6 +267,8 @@ def fit_bradley_terry(
         inverse=inverse(place),
         mean_z=np.ones(1),
         log_loss=-log_likelihood(place) / float(total.sum()),
+        first_weights=first_weights,
+        edges=edges,
         order=float(place[-1]) if has_order else None,
     )
 
@@ -335,12 +319,10 @@ def _maximise(
     return None
 
 
-def fit_contextual_bradley_terry(
-    data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]
-) -> BradleyTerryFit:
+def fit_contextual_bradley_terry(data: PreferenceData, first_weights: FloatArray, edges: BoolArray) -> BradleyTerryFit:
     """Maximise the likelihood of the model with features.
 
-    Shapes: edges (K, K).
+    Shapes: first_weights (C,), edges (K, K).
 
     References
     ----------
@@ -385,6 +367,8 @@ def fit_contextual_bradley_terry(
         inverse=inverse.reshape(n_items * n_columns, n_items * n_columns),
         mean_z=_design(data.x, rows.centre, rows.spread).mean(axis=0),
         log_loss=-rows.log_likelihood(reference) / float(rows.votes.sum()),
+        first_weights=first_weights,
+        edges=edges,
     )
 
 
@@ -416,7 +400,7 @@ class _Rows:
     incidence: csr_array
 
     @classmethod
-    def of(cls, data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> _Rows:
+    def of(cls, data: PreferenceData, first_weights: FloatArray, edges: BoolArray) -> _Rows:
         """Return the labelled cells of compared pairs as rows."""
         cells = data.cells.only(edges[data.cells.first, data.cells.second])
         if not np.isfinite(data.x).all():
@@ -426,7 +410,7 @@ class _Rows:
             )
         low, high = np.minimum(cells.first, cells.second), np.maximum(cells.first, cells.second)
         order = np.lexsort((high, low))
-        low, high, won = low[order], high[order], (cells.y @ np.asarray(first_weights))[order]
+        low, high, won = low[order], high[order], (cells.y @ first_weights)[order]
         won = np.clip(np.where((cells.first > cells.second)[order], 1 - won, won), 0.0, 1.0)
         # Whether the maximum exists depends on which shares are exactly zero or one.
         won = np.where(won < 1e-12, 0.0, np.where(won > 1 - 1e-12, 1.0, won))

@@ -11,13 +11,13 @@ from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
 from ..data.graph import Graph, inverse_on_differences
-from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import GraphError, NuisanceError, OptionError
 from ..functionals import BradleyTerry, CategoryWeights
 from ..functionals.base import Functional
 from ..nuisance.propensity import PairPropensity, Propensity
 from .cross_fitting import clip_and_renormalise, contexts_at_a_time
-from .influence import NuisanceEstimates
+from .influence import OneStepInputs
 
 # Number of samples of labels for the test of the model. Where there are many labels and models, fewer samples are
 # drawn, so that all samples together take at most _MAX_MULTIPLICATIONS, but never fewer than _FEWEST_SAMPLES.
@@ -225,20 +225,16 @@ class RestrictedResampling:
         return np.array(statistics)
 
 
-def resampling_under_restriction(
-    score: RestrictedBradleyTerry, data: PreferenceData, nuisances: NuisanceEstimates, weight: FloatArray | None = None
-) -> RestrictedResampling:
+def resampling_under_restriction(score: RestrictedBradleyTerry, inputs: OneStepInputs) -> RestrictedResampling:
     """Compute the probability of every label in the model, and what the label adds to the difference of the estimates.
 
     The two estimates are the projection and the restricted estimate. Their influence values have the same part F(mu),
     so that the difference of the influence values is a sum over labels, linear in each label.
-
-    Shapes: weight (n,).
     """
-    cells = data.cells
+    data, cells = inputs.data, inputs.data.cells
     share, change = np.empty(len(cells)), np.empty((len(cells), data.n_items))
-    for part in nuisances.mu.parts(contexts_at_a_time(data)):
-        table = clip_and_renormalise(part.probabilities(), nuisances.floor)[part.place]
+    for part in inputs.mu.parts(contexts_at_a_time(data)):
+        table = clip_and_renormalise(part.probabilities(), inputs.floor)[part.place]
         place = np.full(data.n_contexts, -1)
         place[part.contexts] = np.arange(len(part.contexts))
         in_part = np.flatnonzero(place[cells.context] >= 0)
@@ -247,14 +243,13 @@ def resampling_under_restriction(
         win = np.tile([1.0, 0.0], (len(in_part), 1))
         if_won, if_lost = (score.by_label(table, part.contexts, *pairs, y)[1] for y in (win, win[:, ::-1]))
         # What a win of the first instead of the second model adds to the projection's influence.
-        mu, step, (first, second) = table[pairs], np.array([1.0, -1.0]) / nuisances.propensity[in_part, None], pairs[1:]
+        mu, step, (first, second) = table[pairs], np.array([1.0, -1.0]) / inputs.propensity[in_part, None], pairs[1:]
         of_projection = score.functional.derivative_at(mu, step, first, second, data.n_items)
         if not score.position:
             other_order = score.functional.derivative_at(mu[:, ::-1], step[:, ::-1], second, first, data.n_items)
             of_projection = of_projection + other_order
         change[in_part] = of_projection - (if_won - if_lost)
-    if weight is not None:
-        change *= weight[cells.context][:, None]
+    change *= inputs.weight[cells.context][:, None]
     by_cell = np.lexsort((cells.second, cells.first, data.seed_order[cells.context]))
     return RestrictedResampling(
         context=cells.context[by_cell],

@@ -119,9 +119,10 @@ class JudgeCorrection:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NuisanceEstimates:
-    """Estimates of the nuisances: mu and the propensities of labels and verdicts.
+class OneStepInputs:
+    """What estimates are made from by one step: data, influence blocks, weights of contexts, and first stages.
 
+    weight (n,): Weights of the contexts in the target population, with mean one.
     mu: Out-of-fold probabilities of the categories.
     propensity (m,): pi at the labelled cells.
     floor: Smallest probability. For functionals with a logit or a division, mu is clipped at the floor and
@@ -130,6 +131,9 @@ class NuisanceEstimates:
         was judged, and m = mu for pairs that were not judged.
     """
 
+    data: PreferenceData
+    blocks: InfluenceBlocks
+    weight: FloatArray
     mu: MuSource
     propensity: FloatArray
     floor: float = 0.0

@@ -18,7 +18,7 @@ from .._utils.tasks_and_threads import current
 from ..data.outcomes import exchange_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError
-from ..nuisance.boosting import BoosterSpec, Tune, train_booster
+from ..nuisance.boosting import BinnedRows, Tune, train_booster
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
 from .cross_fitting import ContextPart, CrossFittedMu, HeldOutLabels, MuSource
 from .influence import JudgeCorrection
@@ -173,8 +173,7 @@ def fit_with_features(
         weight = y[place, label] * cells.n_votes[selected[place]]
         features = _booster_features(data, verdicts, judged_cell[place])
         rows = TrainingRows(features, label, weight, folds.unit[cells.context[selected[place]]])
-        rng = np.random.default_rng(seed)
-        boosters.append(train_booster(rows, BoosterSpec(data.n_categories, True, tune), rng))
+        boosters.append(train_booster(BinnedRows.of(rows, tune, data.n_categories), np.random.default_rng(seed)))
     return FeatureMu(tuple(boosters), folds, data, verdicts)
 
 

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..data.outcomes import in_other_order
-from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray
 from ..functionals.linear_scores import Linearised
 from .cross_fitting import ContextPart, contexts_at_a_time, over_parts
 from .influence import (
     Influence,
-    InfluenceBlocks,
-    NuisanceEstimates,
+    OneStepInputs,
     add_to_rows,
 )
 from .joint_influence import JointInfluence, in_groups
@@ -59,17 +58,10 @@ class FlooredPreferences:
     lowest: float
 
 
-def mean_preferences(
-    data: PreferenceData,
-    nuisances: NuisanceEstimates,
-    blocks: InfluenceBlocks,
-    weight: FloatArray,
-    *,
-    members: NDArray[np.bool_] | None = None,
-) -> MeanPreferences:
+def mean_preferences(inputs: OneStepInputs, members: NDArray[np.bool_] | None = None) -> MeanPreferences:
     """Estimate the mean preferences of groups of contexts by one step, in one pass over the probabilities.
 
-    Shapes: weight (n,), members (G, n).
+    Shapes: members (G, n).
 
     Notes
     -----
@@ -86,15 +78,15 @@ def mean_preferences(
     phi_g(i) = 1(i in g) w_i (phi_raw(i) - theta_g) / p_g, where w_i is the weight of the context and phi_raw the sum of
     value and correction.
     """
-    weights = weight[None] if members is None else members * weight
+    data, weights = inputs.data, inputs.weight[None] if members is None else members * inputs.weight
     shape = (len(weights), data.n_items, data.n_items, data.n_categories)
     total = np.zeros(shape)
     size, needed = contexts_at_a_time(data, CHUNK), np.asarray(weights.any(axis=0))
     weighted_sum = partial(_weighted_sum, weights)
-    for _, part_sum in over_parts(weighted_sum, nuisances.mu, size, "mean preferences", needed):
+    for _, part_sum in over_parts(weighted_sum, inputs.mu, size, "mean preferences", needed):
         total += part_sum
     plugin = total / weights.sum(axis=1)[:, None, None, None]
-    residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
+    residuals = Residuals.of(inputs, inputs.mu.at(data.cells))
     weights = weights / weights.sum(axis=1)[:, None]
     # Weighted sums of the residuals and of their products by pair.
     residual, n_pairs = residuals.weighted(slice(None), False), data.n_items**2
@@ -123,30 +115,25 @@ def _weighted_sum(weights: FloatArray, part: ContextPart) -> FloatArray:
 
 
 def mean_preference_influence(
-    scores: Sequence[Linearised],
-    data: PreferenceData,
-    nuisances: NuisanceEstimates,
-    blocks: InfluenceBlocks,
-    weight: FloatArray,
-    *,
-    members: NDArray[np.bool_],
+    scores: Sequence[Linearised], inputs: OneStepInputs, members: NDArray[np.bool_]
 ) -> JointInfluence:
     """Return the influence of the scores of mean preferences in groups, in one pass over the probabilities.
 
-    Shapes: weight (n,), members (G, n).
+    Shapes: members (G, n).
     """
+    data, blocks = inputs.data, inputs.blocks
     # The groups of contexts and blocks, without values.
     empty = np.empty((data.n_contexts, 0)), np.empty((len(blocks.context), 0))
-    groups = in_groups(Influence(*empty, blocks.context, blocks.weight, weight), members)
+    groups = in_groups(Influence(*empty, blocks.context, blocks.weight, inputs.weight), members)
     contexts = groups.contexts
     values = [np.zeros((len(inside), len(score.scores))) for inside, score in zip(contexts, scores, strict=True)]
     size, needed = contexts_at_a_time(data, CHUNK), np.asarray(members.any(axis=0))
     values_in_groups = partial(_values_in_groups, scores, members)
-    for part, part_values in over_parts(values_in_groups, nuisances.mu, size, "scores of groups", needed):
+    for part, part_values in over_parts(values_in_groups, inputs.mu, size, "scores of groups", needed):
         for group, value in enumerate(part_values):
             chosen = part.contexts[members[group][part.contexts]]
             values[group][np.searchsorted(contexts[group], chosen)] = value
-    residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
+    residuals = Residuals.of(inputs, inputs.mu.at(data.cells))
 
     def part_of(group: int) -> Influence:
         """Return the influence in a group, with corrections that are computed again, to be in memory for one group."""

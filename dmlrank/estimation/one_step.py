@@ -34,7 +34,7 @@ from .influence import (
     InfluenceBlocks,
     InfluenceFunction,
     JudgeCorrection,
-    NuisanceEstimates,
+    OneStepInputs,
     OneStepResult,
     add_to_rows,
     weight_sums,
@@ -170,23 +170,22 @@ class Residuals:
     expected: tuple[FloatArray, ...]
 
     @classmethod
-    def of(
-        cls, data: PreferenceData, nuisances: NuisanceEstimates, blocks: InfluenceBlocks, cell_mu: FloatArray
-    ) -> Residuals:
+    def of(cls, inputs: OneStepInputs, cell_mu: FloatArray) -> Residuals:
         """Compute the residuals of all votes, and of the verdicts if there is a judge; shapes: cell_mu (m, C)."""
 
         def with_clipped(p: FloatArray) -> tuple[FloatArray, ...]:
-            return p, clip_and_renormalise(p, nuisances.floor)
+            return p, clip_and_renormalise(p, inputs.floor)
 
+        cells, blocks, judge = inputs.data.cells, inputs.blocks, inputs.judge
         # With one block per context, the entries are the labelled cells in their order, and nothing has to be copied.
         cell = slice(None) if blocks.one_per_context else blocks.entry_cell
-        cells, mu, y, judge = data.cells, with_clipped(cell_mu[cell]), blocks.entry_y, nuisances.judge
+        mu, y = with_clipped(cell_mu[cell]), blocks.entry_y
         context, first, second = cells.context[cell], cells.first[cell], cells.second[cell]
-        weight = blocks.entry_share / nuisances.propensity[cell]
+        weight = blocks.entry_share / inputs.propensity[cell]
         if judge is None:
             return cls(context, blocks.entry_block, first, second, weight, mu, (y, y), mu)
         # m is clipped like mu: if a verdict says nothing about the label, m = mu, and its residual must be zero.
-        verdicts, m, verdict_mu = judge.cells, with_clipped(judge.m), with_clipped(nuisances.mu.at(judge.cells))
+        verdicts, m, verdict_mu = judge.cells, with_clipped(judge.m), with_clipped(inputs.mu.at(judge.cells))
         judged_cell = judge.label[blocks.entry_cell]
         has_verdict = (judged_cell >= 0)[:, None]
         by_context = np.argsort(np.concatenate([context, verdicts.context]), kind="stable")
@@ -250,16 +249,8 @@ _ARRAYS_PER_CHUNK = 8
 MAX_STORED = 20_000_000
 
 
-def one_step(
-    estimands: Mapping[EstimandName, Functional],
-    data: PreferenceData,
-    nuisances: NuisanceEstimates,
-    blocks: InfluenceBlocks,
-    weight: FloatArray | None = None,
-) -> OneStepResult:
+def one_step(estimands: Mapping[EstimandName, Functional], inputs: OneStepInputs) -> OneStepResult:
     r"""Estimate functionals of mu by one step from the first stages.
-
-    ``weight``, (n,), are weights of the contexts in the target population, with mean one; None where these are equal.
 
     Where contexts are identical and this saves work, one representative of each kind of identical contexts is
     evaluated, with the weights of its contexts added up; otherwise every context is evaluated.
@@ -294,36 +285,31 @@ def one_step(
     ----------
     Frauen et al., arXiv 2601.21816, equation eq:debiased_estimator of the source.
     """
-    weight = np.ones(len(data.x)) if weight is None else weight
-    kinds = useful_kinds(estimands, data, nuisances, blocks)
+    kinds = useful_kinds(estimands, inputs)
     if kinds is not None:
-        return evaluate_identical_contexts(kinds, estimands, data, nuisances, blocks, weight)
-    return evaluate_contexts(estimands, data, nuisances, blocks, weight)
+        return evaluate_identical_contexts(kinds, estimands, inputs)
+    return evaluate_contexts(estimands, inputs)
 
 
 # --- identical contexts -----------------------------------------------------------------------------------------------
 
 
-def useful_kinds(
-    estimands: Mapping[EstimandName, Functional],
-    data: PreferenceData,
-    nuisances: NuisanceEstimates,
-    blocks: InfluenceBlocks,
-) -> IdenticalContexts | None:
+def useful_kinds(estimands: Mapping[EstimandName, Functional], inputs: OneStepInputs) -> IdenticalContexts | None:
     """Return kinds of identical contexts where these give the same estimates as all contexts at a lower cost."""
-    mu, needs_too_much = nuisances.mu, data.n_contexts * data.n_items > MAX_STORED
+    data, mu = inputs.data, inputs.mu
+    needs_too_much = data.n_contexts * data.n_items > MAX_STORED
     if (
         not isinstance(mu, CrossFittedMu)
         or (mu_by_fold(mu) is None and not (needs_too_much and _has_few_tables(mu, data)))
-        or nuisances.judge is not None
-        or not blocks.one_per_context
+        or inputs.judge is not None
+        or not inputs.blocks.one_per_context
         or not all(score.has_fast_pairs for score in estimands.values())
         or not (needs_too_much or may_save_half(data))
     ):
         return None
     kinds = mu.identical_contexts(data)
     is_cheaper = 2 * len(kinds) <= data.n_contexts or needs_too_much or data.copies is not None
-    return kinds if is_cheaper and kinds.is_constant_within_kinds(nuisances.propensity) else None
+    return kinds if is_cheaper and kinds.is_constant_within_kinds(inputs.propensity) else None
 
 
 def _has_few_tables(mu: CrossFittedMu, data: PreferenceData) -> bool:
@@ -332,19 +318,14 @@ def _has_few_tables(mu: CrossFittedMu, data: PreferenceData) -> bool:
 
 
 def evaluate_identical_contexts(
-    kinds: IdenticalContexts,
-    estimands: Mapping[EstimandName, Functional],
-    data: PreferenceData,
-    nuisances: NuisanceEstimates,
-    blocks: InfluenceBlocks,
-    weight: FloatArray,
+    kinds: IdenticalContexts, estimands: Mapping[EstimandName, Functional], inputs: OneStepInputs
 ) -> OneStepResult:
     """Estimate by one step with one influence value for each of the :func:`useful_kinds`."""
-    mu_of_folds = nuisances.mu
+    data, weight, mu_of_folds = inputs.data, inputs.weight, inputs.mu
     assert isinstance(mu_of_folds, CrossFittedMu)
     unclipped, cells, n = mu_of_folds.tables(kinds.table_context), kinds.cells, data.n_contexts
     pairs = (kinds.table[kinds.cell_kind], cells.first, cells.second)
-    pi, has_features = nuisances.propensity[kinds.representative], mu_by_fold(mu_of_folds) is None
+    pi, has_features = inputs.propensity[kinds.representative], mu_by_fold(mu_of_folds) is None
     held_out = (mu_of_folds.at if has_features else mu_of_folds.held_out)(data.cells)
     cell_mu = held_out if has_features else np.take(unclipped[pairs], kinds.row, axis=0)
     apart = next(iter(estimands.values())).apart
@@ -352,7 +333,7 @@ def evaluate_identical_contexts(
     sums, square_sums = (weight_sums(kinds, weight, power) for power in (1, 2))
     table_weight = np.bincount(kinds.table, sums, len(unclipped))
     n_contexts = np.bincount(kinds.table[kinds.kind], data.copies, len(unclipped)).astype(np.intp)
-    clipped, n_below = clip_and_count(unclipped, nuisances.floor, n_contexts)
+    clipped, n_below = clip_and_count(unclipped, inputs.floor, n_contexts)
 
     def evaluate(score: Functional) -> CompressedInfluence:
         mu = clipped if score.interior else unclipped
@@ -384,7 +365,7 @@ def evaluate_identical_contexts(
                 added_variance = np.sum(by_part, axis=0) / n
         estimate = plugin + correction.sum(axis=0) / n
         return CompressedInfluence(
-            score, kinds, mu, pi, weight, data.ordered, blocks, by_table, plugin, estimate, added_variance
+            score, kinds, mu, pi, weight, data.ordered, inputs.blocks, by_table, plugin, estimate, added_variance
         )
 
     influences: dict[EstimandName, InfluenceFunction] = {name: evaluate(score) for name, score in estimands.items()}
@@ -394,7 +375,7 @@ def evaluate_identical_contexts(
         influences,
         cell_mu,
         held_out,
-        HeldOutLabels.of(nuisances.mu, data, held_out),
+        HeldOutLabels.of(inputs.mu, data, held_out),
         n_below * needs_floor,
         n * data.n_items * (data.n_items - 1) * data.n_categories * needs_floor,
     )
@@ -403,27 +384,21 @@ def evaluate_identical_contexts(
 # --- every context ----------------------------------------------------------------------------------------------------
 
 
-def evaluate_contexts(
-    estimands: Mapping[EstimandName, Functional],
-    data: PreferenceData,
-    nuisances: NuisanceEstimates,
-    blocks: InfluenceBlocks,
-    weight: FloatArray,
-) -> OneStepResult:
+def evaluate_contexts(estimands: Mapping[EstimandName, Functional], inputs: OneStepInputs) -> OneStepResult:
     """Estimate by one step with the influence values of every context.
 
     Contexts are evaluated chunk by chunk, and contexts with equal features once per fold. No array has an entry for
     every context and every pair.
     """
-    n, cell_mu = data.n_contexts, nuisances.mu.at(data.cells)
-    residuals, scale = Residuals.of(data, nuisances, blocks, cell_mu), None
-    constant = mu_by_fold(nuisances.mu)
+    data, blocks, cell_mu = inputs.data, inputs.blocks, inputs.mu.at(inputs.data.cells)
+    residuals, scale = Residuals.of(inputs, cell_mu), None
+    constant = mu_by_fold(inputs.mu)
     held_out = cell_mu if constant is None else constant.held_out(data.cells)
     if any(has_variance_correction(score, data) for score in estimands.values()):
         labels = HeldOutLabels(held_out, data.cells)
         apart = next(iter(estimands.values())).apart
-        scale = pair_variance_scale(labels, nuisances.propensity, data, nuisances.judge, apart)
-    task = _Task(estimands, data.without_names(), blocks, nuisances.floor, weight, residuals, scale)
+        scale = pair_variance_scale(labels, inputs.propensity, data, inputs.judge, apart)
+    task = _Task(estimands, data.without_names(), blocks, inputs.floor, inputs.weight, residuals, scale)
     by_label = {name: score for name, score in estimands.items() if task.is_by_label(score)}
     values: dict[EstimandName, FloatArray] = {}
     n_floored = n_done = 0
@@ -435,11 +410,11 @@ def evaluate_contexts(
         if score.pair_local and not score.linear
     }
     size = contexts_at_a_time(data, CHUNK)
-    for part, (of_part, n_low) in over_parts(task.evaluate, nuisances.mu, size, "scores"):
+    for part, (of_part, n_low) in over_parts(task.evaluate, inputs.mu, size, "scores"):
         contexts = part.contexts
         for name, (value, block, correction, more) in of_part.items():
             if name not in values:
-                values[name] = np.zeros((n, value.shape[1]))
+                values[name] = np.zeros((data.n_contexts, value.shape[1]))
             values[name][contexts] = value
             if correction is not None:
                 if name not in corrections:
@@ -449,12 +424,12 @@ def evaluate_contexts(
                 added[name] = added[name] + more if name in added else more
         n_floored += n_low
         n_done += len(contexts)
-    given = blocks.context, blocks.weight, weight
+    given = blocks.context, blocks.weight, inputs.weight
     return OneStepResult(
         {name: Influence(values[name], corrections[name], *given, added.get(name)) for name in estimands},
         cell_mu,
         held_out,
-        HeldOutLabels.of(nuisances.mu, data, held_out),
+        HeldOutLabels.of(inputs.mu, data, held_out),
         n_floored,
         n_done * data.n_items * (data.n_items - 1) * data.n_categories * task.interior,
     )

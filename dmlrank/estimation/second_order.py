@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from itertools import combinations
 from operator import iadd
+from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +20,7 @@ from scipy.linalg.lapack import dtrtri
 from scipy.special import logit
 
 from .._utils.tasks_and_threads import in_workers, one_thread, trim_memory, warn
-from ..data.arrays import row_slices
+from ..data.arrays import RowRecord, row_slices
 from ..data.columns import row_codes
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import IntervalWarning, listed
@@ -28,8 +29,8 @@ from .cross_fitting import CrossFittedMu, clip_and_renormalise
 from .influence import (
     AddedByLabel,
     CompressedInfluence,
-    InfluenceBlocks,
     InfluenceFunction,
+    OneStepInputs,
     OneStepResult,
     add_to_rows,
 )
@@ -61,6 +62,9 @@ _FEWEST_PAIRS = 0.1
 _LARGEST_ERROR, _CERTAIN, _MOST_COLUMNS = 0.3, 5.0, 2000
 # Entries of a table that are computed at a time, so that a few of them stay in cache; rows of a block of a matrix.
 _ENTRIES, _BLOCK = 250_000, 512
+
+# Numbers of the independent unit of each block, (q,), or label, (e,), with a sign: see :func:`second_order`.
+Units: TypeAlias = Sequence[tuple[float, IntArray]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,22 +105,13 @@ class SecondOrder:
 
 @one_thread()
 def second_order(
-    functional: Functional,
-    data: PreferenceData,
-    mu: CrossFittedMu,
-    floor: float,
-    *,
-    blocks: InfluenceBlocks,
-    target: InfluenceFunction,
-    units: Sequence[tuple[float, IntArray]],
+    functional: Functional, inputs: OneStepInputs, target: InfluenceFunction, units: Units
 ) -> SecondOrder | None:
     r"""Estimate the second-order bias of curved scores; None where the labels are too few for any dictionary.
 
     ``units`` are numbers of the independent unit of each block, (q,), with a sign. There is one entry where units are
     contexts or clusters. With two crossed kinds of clusters, labels depend on each other if they share one of either:
     the entries are both kinds, and their intersections with the sign -1.
-
-    Shapes: weight (n,).
 
     Notes
     -----
@@ -167,7 +162,9 @@ def second_order(
     Robins, Li, Tchetgen Tchetgen and van der Vaart (2008), Higher order influence functions. Liu, Mukherjee, Newey and
     Robins, arXiv 1705.07577. Liu, Mukherjee and Robins, arXiv 1904.04276.
     """
-    n, n_items, n_folds, weight = data.n_contexts, data.n_items, len(mu.models), target.weight
+    data, blocks, weight, mu = inputs.data, inputs.blocks, inputs.weight, inputs.mu
+    assert isinstance(mu, CrossFittedMu)
+    n, n_items, n_folds = data.n_contexts, data.n_items, len(mu.models)
     bt = functional if isinstance(functional, BradleyTerry) else None
     n_contexts = _N_CONTEXTS if bt else _affordable_contexts(functional, data, n_folds)
     if not n_contexts:
@@ -181,7 +178,7 @@ def second_order(
     for model in mu.models:
         # The probabilities of all categories are several times as large as the win shares.
         slices = row_slices(len(x), n_items**2 * data.n_categories)
-        of_rows = (clip_and_renormalise(model.predict(x[rows]), floor) for rows in slices)
+        of_rows = (clip_and_renormalise(model.predict(x[rows]), inputs.floor) for rows in slices)
         if bt is None:
             lowest = _SMALLEST if functional.interior else 0.0
             tables.append(clip_and_renormalise(np.concatenate(list(of_rows)), lowest))
@@ -198,8 +195,7 @@ def second_order(
     n_labels, fold_of_entry = len(data.cells) / n_folds, mu.folds.fold[data.cells.context[blocks.entry_cell]]
     of_evaluated, estimated = np.bincount(at, weight[contexts]) / weight[contexts].sum(), None
     for number, (functions, is_full) in enumerate(dictionaries(data, strongest, n_labels, distinct, place)):
-        of_fit = partial(Labels.of, data, mu, floor, functions=functions, place=place, blocks=blocks, weight=weight)
-        labels = [of_fit(part=part) for part in parts]
+        labels = [Labels.of(inputs, part, functions, place) for part in parts]
         if not number:
             _warn_of_products(data, strongest, labels[0], distinct, place, fold_of_entry, units, n_labels)
             trim_memory(n)
@@ -258,7 +254,7 @@ class _Task:
     labels: list[Labels]
     information: list[FloatArray]
     fold_of_entry: IntArray
-    units: Sequence[tuple[float, IntArray]]
+    units: Units
     tables: list[FloatArray]
     directions: FloatArray
     functions: FloatArray
@@ -270,7 +266,7 @@ class _Task:
         A label adds z'H^-1 M b, of which H^-1 M b is returned, (K q + 1, d), times a number, (e,). None where nearly
         all labels are those of one unit.
         """
-        rows, table, at = np.flatnonzero(self.fold_of_entry == fold), self.tables[fold], (self.functions, self.weight)
+        rows, table = np.flatnonzero(self.fold_of_entry == fold), self.tables[fold]
         labels, n_items = [one.only(rows) for one in self.labels], table.shape[1]
         units = [(sign, unit[labels[0].block]) for sign, unit in self.units]
         share_of_pairs, size = labels[0].share_of_pairs(units), float(labels[0].weight.sum())
@@ -279,14 +275,67 @@ class _Task:
         known = zip(labels, self.information, strict=True)
         errors = [ErrorOfMu.of(one, information * size, n_items) for one, information in known]
         if len(self.directions):
-            u, *gradients = errors[0].curvature(labels[0], units, table, *at, self.directions)
+            of_contexts = self.functions, self.weight, self.directions
+            u, *gradients = errors[0].curvature(labels[0], units, table, *of_contexts)
         else:
-            u, gradients = _curvature(self.functional, table, labels, errors, units, *at, ordered=self.ordered)
+            u, gradients = self.curvature(table, labels, errors, units)
         solved, left = list[FloatArray](), list[FloatArray]()
         for one, error, gradient in zip(labels, errors, gradients, strict=True):
             solved.append(error.solve(gradient))
             left.append(one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2)
         return share_of_pairs, u, solved, left
+
+    def curvature(
+        self, table: FloatArray, labels: Sequence[Labels], errors: Sequence[ErrorOfMu], groups: Units
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """Return u of any functional, (d,), before the division by the share of pairs, and M b, (K q + 1, d), by part.
+
+        Shapes: table (b, K, K, C).
+        """
+        n_items, columns, changes = table.shape[1], [], []
+        for one in labels:
+            share = one.part.shares(table)
+            columns.append(one.as_column(share))
+            variance = share * (1 - share) * (1 - np.eye(n_items))
+            changes.append(variance[..., None] * one.part.direction)
+
+        def direction(coefficients: Sequence[FloatArray]) -> FloatArray:
+            """Return how mu changes with the coefficients of the parts, (b, K, K, C)."""
+            total: FloatArray = np.zeros(())
+            for one, b, column, way in zip(labels, coefficients, columns, changes, strict=True):
+                of_item = self.functions @ b[:-1].reshape(n_items, -1).T
+                error = of_item[:, :, None] + one.part.sign * of_item[:, None, :] + b[-1] * column
+                total = total + error[..., None] * way
+            return total
+
+        total = direction([error.coefficients for error in errors])
+        own = np.zeros(())
+        for sign, group in groups:
+            terms = [error.terms(one, group, n_items) for one, error in zip(labels, errors, strict=True)]
+            for of_parts in zip(*terms, strict=True):
+                along = direction(of_parts)
+                own = own + sign * (self.weight @ self.functional.second_derivative(table, along, along))
+        first, second = np.nonzero(~np.eye(n_items, dtype=bool)) if self.ordered else np.triu_indices(n_items, 1)
+        pairs = np.tile(first, len(labels)), np.tile(second, len(labels))
+        slopes = np.stack(
+            [
+                self.functional.second_derivative_along(
+                    at, np.concatenate([way[x, first, second] for way in changes]), along, *pairs, ordered=self.ordered
+                )
+                for x, (at, along) in enumerate(zip(table, total, strict=True))
+            ]
+        )
+        slopes = (slopes * self.weight[:, None, None]).reshape(len(table), len(labels), len(first), -1)
+        gradients = []
+        for one, column, slope in zip(labels, columns, slopes.transpose(1, 0, 2, 3), strict=True):
+            of_pair = np.einsum("xpd,xq->pqd", slope, self.functions, optimize=True)
+            by_item = np.zeros((n_items, *of_pair.shape[1:]))
+            np.add.at(by_item, first, of_pair)
+            np.add.at(by_item, second, one.part.sign * of_pair)
+            of_column = np.einsum("xpd,xp->d", slope, column[:, first, second])
+            gradients.append(np.concatenate([by_item.reshape(-1, slope.shape[2]), of_column[None]]))
+        known = zip(errors, gradients, strict=True)
+        return (sum(error.coefficients @ gradient for error, gradient in known) - own) / 2, gradients
 
 
 def _added_by_kind(
@@ -343,7 +392,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Labels:
+class Labels(RowRecord):
     """Labels from which the error of mu is estimated: e entries, the votes of a block on a labelled cell.
 
     part: The part of the categories that the labels are about.
@@ -367,24 +416,16 @@ class Labels:
     share: FloatArray
     log_odds: FloatArray
     scale: float
+    shared = ("part", "functions", "scale")
 
     @classmethod
-    def of(
-        cls,
-        data: PreferenceData,
-        mu: CrossFittedMu,
-        floor: float,
-        *,
-        functions: FloatArray,
-        place: IntArray,
-        part: Part,
-        blocks: InfluenceBlocks,
-        weight: FloatArray,
-    ) -> Labels:
+    def of(cls, inputs: OneStepInputs, part: Part, functions: FloatArray, place: IntArray) -> Labels:
         """Return the labels of a fit beside mu out of fold; ``place``, (n,), numbers the different contexts."""
-        cells, worth = data.cells, part.worth
+        cells, blocks, worth = inputs.data.cells, inputs.blocks, part.worth
         cell = slice(None) if blocks.one_per_context else blocks.entry_cell
-        fitted = np.clip(clip_and_renormalise(mu.at(cells), floor) @ worth, _SMALLEST, 1 - _SMALLEST)[cell]
+        fitted = np.clip(clip_and_renormalise(inputs.mu.at(cells), inputs.floor) @ worth, _SMALLEST, 1 - _SMALLEST)[
+            cell
+        ]
         log_odds = np.clip(logit(fitted), -_CUT, _CUT)
         scale = float(np.sqrt(np.square(log_odds).mean())) or 1.0
         return cls(
@@ -396,18 +437,13 @@ class Labels:
             block=blocks.entry_block,
             residual=(blocks.entry_y @ worth - fitted) * blocks.entry_share,
             variance=fitted * (1 - fitted) * blocks.entry_share,
-            weight=weight[cells.context[cell]],
+            weight=inputs.weight[cells.context[cell]],
             share=blocks.entry_share,
             log_odds=log_odds / scale,
             scale=scale,
         )
 
-    def only(self, rows: IntArray) -> Labels:
-        """Return some of the entries."""
-        of_entries = [name for name in self.__slots__ if name not in ("part", "functions", "scale")]
-        return replace(self, **{name: getattr(self, name)[rows] for name in of_entries})
-
-    def share_of_pairs(self, units: Sequence[tuple[float, IntArray]]) -> float:
+    def share_of_pairs(self, units: Units) -> float:
         """Return the share of pairs of entries, by weight, that are of different units."""
         sizes = ((sign, np.bincount(unit, self.weight * self.share)) for sign, unit in units)
         return 1 - sum(sign * float(np.square(size / size.sum()).sum()) for sign, size in sizes)
@@ -508,7 +544,7 @@ class ErrorOfMu:
         scores = labels.scores(group, n_items, int(group.max()) + 1)
         return self.solve(scores.toarray().T).T
 
-    def noise(self, labels: Labels, units: Sequence[tuple[float, IntArray]], n_items: int) -> FloatArray:
+    def noise(self, labels: Labels, units: Units, n_items: int) -> FloatArray:
         """Return the sum of b_i b_i' over independent units i, (K q + 1, K q + 1), c_i among b_i."""
         noise = reduce(iadd, (labels.squares(sign, unit, n_items) for sign, unit in units))
         _sandwich(self.root, noise, is_lower=True)
@@ -518,7 +554,7 @@ class ErrorOfMu:
     def curvature(
         self,
         labels: Labels,
-        units: Sequence[tuple[float, IntArray]],
+        units: Units,
         share: FloatArray,
         functions: FloatArray,
         weight: FloatArray,
@@ -563,64 +599,7 @@ def _sandwich(outer: FloatArray, middle: FloatArray, *, is_lower: bool) -> None:
         middle[rows, used], middle[used, rows] = product, product.T
 
 
-def _curvature(
-    functional: Functional,
-    table: FloatArray,
-    labels: Sequence[Labels],
-    errors: Sequence[ErrorOfMu],
-    groups: Sequence[tuple[float, IntArray]],
-    functions: FloatArray,
-    weight: FloatArray,
-    *,
-    ordered: bool,
-) -> tuple[FloatArray, list[FloatArray]]:
-    """Return u of any functional, (d,), before the division by the share of pairs, and M b, (K q + 1, d), by part.
-
-    Shapes: table (b, K, K, C), functions (b, q), weight (b,).
-    """
-    n_items, columns, changes = table.shape[1], [], []
-    for one in labels:
-        share = one.part.shares(table)
-        columns.append(one.as_column(share))
-        variance = share * (1 - share) * (1 - np.eye(n_items))
-        changes.append(variance[..., None] * one.part.direction)
-
-    def direction(coefficients: Sequence[FloatArray]) -> FloatArray:
-        """Return how mu changes with the coefficients of the parts, (b, K, K, C)."""
-        known = zip(labels, coefficients, columns, changes, strict=True)
-        return np.sum([_error_of(b, functions, c, one.part.sign)[..., None] * way for one, b, c, way in known], axis=0)
-
-    total = direction([error.coefficients for error in errors])
-    own = np.zeros(())
-    for sign, group in groups:
-        terms = [error.terms(one, group, n_items) for one, error in zip(labels, errors, strict=True)]
-        for of_parts in zip(*terms, strict=True):
-            along = direction(of_parts)
-            own = own + sign * (weight @ functional.second_derivative(table, along, along))
-    first, second = np.nonzero(~np.eye(n_items, dtype=bool)) if ordered else np.triu_indices(n_items, 1)
-    pairs = np.tile(first, len(labels)), np.tile(second, len(labels))
-    slopes = np.stack(
-        [
-            functional.second_derivative_along(
-                at, np.concatenate([way[x, first, second] for way in changes]), along, *pairs, ordered=ordered
-            )
-            for x, (at, along) in enumerate(zip(table, total, strict=True))
-        ]
-    )
-    slopes = (slopes * weight[:, None, None]).reshape(len(table), len(labels), len(first), -1)
-    gradients = []
-    for one, column, slope in zip(labels, columns, slopes.transpose(1, 0, 2, 3), strict=True):
-        of_pair = np.einsum("xpd,xq->pqd", slope, functions, optimize=True)
-        by_item = np.zeros((n_items, *of_pair.shape[1:]))
-        np.add.at(by_item, first, of_pair)
-        np.add.at(by_item, second, one.part.sign * of_pair)
-        of_column = np.einsum("xpd,xp->d", slope, column[:, first, second])
-        gradients.append(np.concatenate([by_item.reshape(-1, slope.shape[2]), of_column[None]]))
-    known = zip(errors, gradients, strict=True)
-    return (sum(error.coefficients @ gradient for error, gradient in known) - own) / 2, gradients
-
-
-def _groups(order: IntArray, units: Sequence[tuple[float, IntArray]]) -> list[tuple[float, IntArray]]:
+def _groups(order: IntArray, units: Units) -> Units:
     """Deal the units of blocks to groups by the first of their contexts, which does not depend on the order of rows.
 
     Shapes: order (q,), the number of each block's context.
@@ -643,12 +622,6 @@ def _affordable_contexts(functional: Functional, data: PreferenceData, n_folds: 
     n_directions = (data.n_categories - 1) * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
     n_contexts = int(_CHEAP // (4 * n_directions * n_folds * data.n_items**2 * data.n_categories))
     return min(_N_CONTEXTS_OF_OTHERS, n_contexts) if n_contexts >= _FEWEST_CONTEXTS else 0
-
-
-def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatArray, sign: int) -> FloatArray:
-    """Return z'b at all pairs, (b, K, K), for coefficients (K q + 1,), functions (b, q) and log_odds (b, K, K)."""
-    of_item = functions @ coefficients[:-1].reshape(-1, functions.shape[1]).T
-    return of_item[:, :, None] + sign * of_item[:, None, :] + coefficients[-1] * log_odds
 
 
 def strongest_features(
@@ -704,7 +677,7 @@ def _warn_of_products(
     distinct: IntArray,
     place: IntArray,
     fold_of_entry: IntArray,
-    units: Sequence[tuple[float, IntArray]],
+    units: Units,
     n_labels: float,
 ) -> None:
     """Warn where labels show that mu misses how three features act together, which the dictionary does not have.
@@ -748,7 +721,7 @@ def _warn_of_products(
 
 
 def _along_products(
-    shared: tuple[Labels, FloatArray, IntArray, Sequence[tuple[float, IntArray]], int], fold: int
+    shared: tuple[Labels, FloatArray, IntArray, Units, int], fold: int
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return b'H b less the noise of a fold's labels, this noise, by product, and the weighted sum of v."""
     of_all, information, fold_of_entry, of_blocks, n_items = shared

@@ -47,14 +47,14 @@ from typing import TypeAlias
 import numpy as np
 
 from .._utils.tasks_and_threads import report
-from ..data.arrays import row_slices
+from ..data.arrays import RowRecord, row_slices
 from ..data.outcomes import in_other_order
-from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray
 from ..functionals import Functional
 from ..functionals.linear_scores import jacobian_at
 from ..nuisance.propensity import PairPropensity
 from .cross_fitting import ContextPart, clip_and_renormalise, contexts_at_a_time, over_parts
-from .influence import InfluenceBlocks, NuisanceEstimates, add_to_rows
+from .influence import OneStepInputs, add_to_rows
 from .one_step import Residuals, rows_of_contexts
 
 
@@ -128,23 +128,18 @@ _ROWS = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundInputs:
-    """The data, first stages and weights from which bounds are computed; the functional is not among them.
+    """The inputs of a fit without a judge from which bounds are computed; the functional is not among them.
 
-    nuisances: First stages of a fit without a judge.
-    weight (n,): Weights of the contexts in the target population, with mean one.
     worth (C,): How much a category counts for the item shown first, less how much it counts for the other item.
     """
 
-    data: PreferenceData
-    nuisances: NuisanceEstimates
-    blocks: InfluenceBlocks
+    fit: OneStepInputs
     voting: VotingStage
-    weight: FloatArray
     worth: FloatArray
 
     def mu(self, probabilities: FloatArray, interior: bool) -> FloatArray:
         """Return probabilities, clipped at the floor for functionals that need a floor."""
-        return clip_and_renormalise(probabilities, self.nuisances.floor) if interior else probabilities
+        return clip_and_renormalise(probabilities, self.fit.floor) if interior else probabilities
 
     def rates(self, part: ContextPart) -> tuple[FloatArray, IntArray, IntArray]:
         """Return the vote rates v in a part of the contexts, and which rows of mu and of the rates belong together.
@@ -160,7 +155,7 @@ class BoundInputs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CorrectionRows:
+class CorrectionRows(RowRecord):
     """Votes and shown battles as rows in the order of their contexts, from which corrections are computed.
 
     context, block, first, second (r,): Context, influence block and ordered pair of each row.
@@ -183,8 +178,8 @@ class CorrectionRows:
     @classmethod
     def of(cls, inputs: BoundInputs, interior: bool) -> CorrectionRows:
         """Gather the rows of all votes, and of all shown battles where these are known."""
-        blocks, voting = inputs.blocks, inputs.voting
-        votes = Residuals.of(inputs.data, inputs.nuisances, blocks, inputs.nuisances.mu.at(inputs.data.cells))
+        blocks, voting = inputs.fit.blocks, inputs.voting
+        votes = Residuals.of(inputs.fit, inputs.fit.mu.at(inputs.fit.data.cells))
         label = votes.weighted(slice(None), interior)
         rate, shown = voting.cell_rate[blocks.entry_cell], voting.shown
         # With r = 1, the term R/r (V - v) has the part V at labelled pairs, which the rows contain, and the part -v at
@@ -195,10 +190,6 @@ class CorrectionRows:
             shown = replace(shown, mu=inputs.mu(shown.mu, interior))
             rows = cls(*(np.concatenate([getattr(part, name) for part in (rows, shown)]) for name in cls.__slots__))
         return rows.only(np.argsort(rows.context, kind="stable"))
-
-    def only(self, rows: IntArray | slice) -> CorrectionRows:
-        """Return some of the rows."""
-        return CorrectionRows(*(getattr(self, name)[rows] for name in self.__slots__))
 
     def of_contexts(self, contexts: IntArray) -> tuple[CorrectionRows, IntArray, IntArray]:
         """Return the rows of some contexts, the blocks that they have, (p,), and which of them each row is in, (r,)."""
@@ -240,7 +231,7 @@ def additive_bounds(
 
     Shapes: contrasts (J, K).
     """
-    data, weights = inputs.data, functional.category_weights
+    data, weights = inputs.fit.data, functional.category_weights
     directions = functional.label_directions(data.n_items)
     assert directions is not None, "a pair-additive score has directions"
     # The term of a pair is a link of the preference s1, or logit s1 - logit s2. It is twice logit s1 where s1 + s2 = 1.
@@ -257,7 +248,7 @@ def additive_bounds(
     task = _AdditiveTask(functional, contrasts, inputs, slopes, order, shares, pairs, is_joined)
     rows = CorrectionRows.of(inputs, functional.interior)
     values_of_part = partial(task.values, gammas=tuple(gammas))
-    for part, (distinct, place) in over_parts(values_of_part, inputs.nuisances.mu, contexts_at_a_time(data), "bounds"):
+    for part, (distinct, place) in over_parts(values_of_part, inputs.fit.mu, contexts_at_a_time(data), "bounds"):
         of_part, blocks, row_block = rows.of_contexts(part.contexts)
         for number, gamma in enumerate(gammas):
             correction = np.zeros((len(blocks), 2 * len(contrasts)))
@@ -369,7 +360,7 @@ class _AdditiveTask:
 
     def add_corrections(self, all_rows: CorrectionRows, block: IntArray, gamma: float, total: FloatArray) -> None:
         """Add the corrections of rows, lower and upper bound, to those of their blocks: ``total`` is (p, 2 J)."""
-        data = self.inputs.data
+        data = self.inputs.fit.data
         for part in row_slices(len(block), 1, _ROWS):
             rows = all_rows.only(part)
             # Probabilities and directions that are best and worst for the item shown first.
@@ -426,11 +417,11 @@ def first_order_bounds(
     The derivatives in the probabilities of all pairs and all categories are computed in every context, or once for
     contexts of a fold with equal features. The cost grows with the fourth power of the number of models.
     """
-    data, n_estimates, n_done = inputs.data, 2 * len(contrasts), 0
+    data, n_estimates, n_done = inputs.fit.data, 2 * len(contrasts), 0
     rows = CorrectionRows.of(inputs, functional.interior)
     size = max(1, _ENTRIES // (data.n_items**2 * data.n_categories * contrasts.shape[1]))
     above = np.triu(np.ones((data.n_items, data.n_items), dtype=bool), 1)[..., None]
-    for part in inputs.nuisances.mu.parts(size):
+    for part in inputs.fit.mu.parts(size):
         of_part, block, row_block = rows.of_contexts(part.contexts)
         rates, row_of_mu, place = inputs.rates(part)
         rate, mu = rates[..., None], inputs.mu(part.probabilities(), functional.interior)[row_of_mu]

@@ -36,7 +36,6 @@ from .compared_pairs import (
     Setup,
     choose_pairs,
     comparison_graph,
-    models_apart,
     restrict_items,
     set_up_likelihood,
     votes_left_out,
@@ -72,7 +71,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     the negative log-likelihood, and s its gradient, summed over the votes of a context or cluster. With features, the
     scores are means over contexts, which add their own variance unless prompts are fixed.
     """
-    from ..estimation.bt_mle import fit_bradley_terry, fit_contextual_bradley_terry, votes_by_order
+    from ..estimation.bt_mle import fit_bradley_terry, fit_contextual_bradley_terry
 
     options, estimator = stages.options, stages.estimator
     if estimator.uses_features and options.weights is not None:
@@ -96,20 +95,19 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     left_out = votes_left_out(data_as_read, data, graph, options, OrderChoice(False, 1))
     if left_out is not None:
         warn(left_out)
-    units = read_units(data, stages.source, options, None, for_first_stages=False)
-    apart = models_apart(data, options)
+    # Maximum likelihood uses no weights.
+    units = read_units(data, stages.source, replace(options, weights=None), None)
+    given = (data, np.array(setup.weights.first), graph.edges)
     likelihood = stages.keep(
         "likelihood",
         (data, graph_option, options.pairs.category_weights, options.pairs.apart, estimator.name, has_order),
         lambda: (
-            fit_contextual_bradley_terry(data, setup.weights.first, setup.graph.edges)
+            fit_contextual_bradley_terry(*given)
             if estimator.uses_features
-            else fit_bradley_terry(
-                *votes_by_order(data, setup.weights.first, setup.graph.edges), data.items, has_order=has_order
-            )
-        ).without(apart),
+            else fit_bradley_terry(*given, has_order=has_order)
+        ).without(setup.functional.apart),
     )
-    influence = likelihood.influence(data, setup.weights.first, setup.graph.edges, units.blocks)
+    influence = likelihood.influence(data, units.blocks)
     unordered = data.unordered() if setup.weights.mirrored else data
     won = likelihood.cell_probabilities(unordered)
     mu = np.column_stack([won, 1 - won, np.zeros((len(won), data.n_categories - 2))])
@@ -127,7 +125,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     if unanimous is not None:
         # All labels of a unanimous pair agree, so that the sandwich contains no variance of these labels.
         derivative = likelihood.mean_derivative(likelihood.mean_z[None])
-        added = unanimous.covariance_along(partial(likelihood.changes, derivative, setup.weights.first))
+        added = unanimous.covariance_along(partial(likelihood.changes, derivative))
     gauge = setup.functional.gauge(influence.n_scores).basis
     are_fixed = estimator.uses_features and options.prompts == "fixed"
     covariance = make_covariance(influence, gauge, units, are_fixed, unanimous_covariance=added, warns=True)
@@ -135,11 +133,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     warn_of_covariance(covariance, data, options)
     if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
         warn_of_few_prompts(effective_contexts(influence), data.items, data.n_contexts, "", "")
-    shares, order = win_share(data, setup, likelihood), None
-    if not has_order:
-        order = ignored_order(unordered, setup, mu, units.of_contexts(data), influence.estimate, shares, options)
-        warn_of_ignored_order(order, data, remedy="position_bias=True, or estimator='debiased' with it,")
-    return FitState(
+    state = FitState(
         options=options,
         source=stages.source,
         data=data,
@@ -147,13 +141,17 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         setup=setup,
         units=units,
         influence=influence,
-        win_share=shares,
+        win_share=win_share(data, setup, likelihood),
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
         likelihood=likelihood,
         unanimous=unanimous,
-        ignored_order=order,
     )
+    if has_order:
+        return state
+    order = ignored_order(state, unordered, mu)
+    warn_of_ignored_order(order, data, remedy="position_bias=True, or estimator='debiased' with it,")
+    return replace(state, ignored_order=order)
 
 
 def win_share(
@@ -170,21 +168,18 @@ def order_influence(state: FitState, likelihood: BradleyTerryFit) -> Influence |
         return None
     derivative = np.zeros((state.data.n_items + 1, 1, 1))
     derivative[-1] = 1.0
-    edges, blocks = state.setup.graph.edges, state.units.blocks
-    correction = likelihood.corrections(derivative, state.data, state.setup.weights.first, edges=edges, blocks=blocks)
+    correction = likelihood.corrections(derivative, state.data, state.units.blocks)
     value = np.full((len(state.data.x), 1), likelihood.order)
     return replace(state.influence.by_context(), value=value, correction=correction)
 
 
 def win_probability_influence(state: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
     """Return the influence values of P(item beats opponent), a mean over contexts, under maximum likelihood."""
-    likelihood, first_weights = state.likelihood, state.setup.weights.first
+    likelihood = state.likelihood
     assert likelihood is not None
     p, derivative = likelihood.win_probability(state.data.x, item, opponent)
-    correction = likelihood.corrections(
-        derivative, state.data, first_weights, edges=state.setup.graph.edges, blocks=state.units.blocks
-    )
-    changes = partial(likelihood.changes, derivative, first_weights)
+    correction = likelihood.corrections(derivative, state.data, state.units.blocks)
+    changes = partial(likelihood.changes, derivative)
     unanimous_variance = None if state.unanimous is None else state.unanimous.covariance_along(changes)
     return replace(state.influence.by_context(), value=p[:, None], correction=correction), unanimous_variance
 

@@ -389,22 +389,15 @@ def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]
     return {outcome: [data.items[j] for j in np.flatnonzero(mask)] for outcome, mask in is_one_sided.items()}
 
 
-def ignored_order(
-    data: PreferenceData,
-    setup: Setup,
-    mu: FloatArray,
-    unit: IntArray,
-    estimate: FloatArray,
-    win_share: FloatArray,
-    options: Options,
-) -> IgnoredOrder | None:
-    """Return what votes say of display order; None where order matters in the fit, or columns have none.
+def ignored_order(state: FitState, data: PreferenceData, mu: FloatArray) -> IgnoredOrder | None:
+    """Return what votes, ``data`` of the fit, say of display order; None where it matters, or columns have none.
 
     An effect d, in shares of wins, adds d / 2 times the difference between the shares in which a model is shown first
     and second, averaged over its opponents, to its share of wins.
     """
     if data.ordered or data.outcome_kind == WINNERS:
         return None
+    setup, estimate, position_bias = state.setup, state.influence.estimate, state.options.position_bias
     n_items, graph, cells = data.n_items, setup.shared_graph, data.cells
     first, second = cells.in_display_order
     shown = np.where(graph.edges, replace(cells, first=first, second=second).counts(n_items), 0)
@@ -418,15 +411,16 @@ def ignored_order(
     uneven &= [name not in alike for name in data.items]
     furthest = tuple((data.items[j], float(share[j])) for j in np.argsort(-distance, kind="stable") if uneven[j])
     in_one_order = float(((np.minimum(shown, shown.T) == 0) & graph.edges).sum() / graph.edges.sum())
-    is_meaningless = not isinstance(options.position_bias, str) and not options.position_bias
+    is_meaningless = not isinstance(position_bias, str) and not position_bias
     of_lead = 0.0
     if not is_meaningless and data.outcome_kind not in DERIVED_KINDS and len(estimate) == n_items:
         has_pairs = graph.degrees > 0
         balance = ((shown - shown.T) / np.maximum(of_both, 1)).sum(axis=1) / np.maximum(graph.degrees, 1)
         leader, next_one = np.argsort(np.where(has_pairs, -estimate, np.inf), kind="stable")[:2]
-        lead, tilt = win_share[leader] - win_share[next_one], balance[leader] - balance[next_one]
+        lead, tilt = state.win_share[leader] - state.win_share[next_one], balance[leader] - balance[next_one]
         if in_one_order > _MOST_IN_ONE_ORDER and 0 < 2 * lead <= tilt:
             of_lead = float(50 + 100 * lead / tilt)
+    unit = state.units.of_contexts(data)
     return IgnoredOrder(*_residual_position_test(data, setup, mu, unit), furthest, in_one_order, of_lead)
 
 

@@ -110,18 +110,17 @@ def linear_map(
     gauge = state.setup.functional.gauge(of_fit.n_scores).basis
     gauges = np.asarray(np.kron(np.eye(n_targets), gauge), dtype=np.float64)
     mapped = partial(targets.of, with_blocks=annotator is not None)
-    unanimous_covariance = targets.unanimous_covariance
-    if state.likelihood is not None:
+    if state.likelihood is None:
+        added = targets.unanimous_covariance(state)
+    else:
         # The targets of the map of the constant and the scaled features, (P, p + 1).
         z = state.likelihood.z(state.data.x)
         of_z = Influence(z, np.empty((0, z.shape[1])), np.empty(0, dtype=np.intp), np.empty(0), of_fit.weight)
         derivative = state.likelihood.mean_derivative(mapped(of_z).plugin.reshape(-1, z.shape[1]))
-        corrections = scale.factor * state.likelihood.corrections(
-            derivative, state.data, state.setup.weights.first, edges=state.setup.graph.edges, blocks=units.blocks
-        )
+        corrections = scale.factor * state.likelihood.corrections(derivative, state.data, units.blocks)
         mapped = partial(_with_corrections, mapped, corrections)
-        unanimous_covariance = partial(_likelihood_unanimous_covariance, derivative)
-    added = unanimous_covariance(state)
+        of_labels = partial(state.likelihood.changes, derivative)
+        added = None if state.unanimous is None else state.unanimous.covariance_along(of_labels)
     joint = mean_over_repetitions(by_repetition) if by_repetition else mapped(of_fit)
 
     def clustered(influence: JointInfluence) -> Covariance:
@@ -193,10 +192,3 @@ def _with_corrections(
     return JointInfluence(
         part, joint.sizes, (np.arange(n),) * n_targets, (np.arange(n_blocks),) * n_targets, n, n_blocks
     )
-
-
-def _likelihood_unanimous_covariance(derivative: FloatArray, state: FitState) -> FloatArray | None:
-    """Return the covariance of targets, (P K, P K), that is added for unanimous pairs to a fit by likelihood."""
-    if state.unanimous is None or state.likelihood is None:
-        return None
-    return state.unanimous.covariance_along(partial(state.likelihood.changes, derivative, state.setup.weights.first))

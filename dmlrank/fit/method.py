@@ -84,6 +84,7 @@ what is listed under steps 3 and 4 are not in their paper.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -115,8 +116,8 @@ from .fit_covariance import (
     warn_of_scores_outside,
     warn_of_unanimous_pairs,
 )
-from .stages import FirstStages, RepetitionSeed, counted, one_by_one, read_units
-from .state import FitState, Inputs, Kept, Repetition, Source, StyleEstimates
+from .stages import FirstStages, OneRepetition, counted, one_by_one, read_units
+from .state import FitState, Inputs, Repetition, Source, StyleEstimates
 
 
 def run(options: Options, source: Source, previous: FitState | None = None) -> FitState:
@@ -138,12 +139,12 @@ def with_single_votes(state: FitState, what: str) -> FitState:
     """Return the state of the same fit to votes one by one, which is kept: ``what`` needs them, and counts are none."""
     if state.source.copies is None:
         return state
-    key = (state.source, state.options)
-    kept = state.kept.get("single votes")
-    if kept is None or any(mine is not other for mine, other in zip(kept.key, key, strict=True)):
-        with collected_warnings():
-            kept = state.kept["single votes"] = Kept(key, run(state.options, one_by_one(state.source, what)), ())
-    again: FitState = kept.result
+    stages = FirstStages(state.source, state.options, state.kept)
+    with collected_warnings():
+        again = stages.keep(
+            "single votes", (state.source, state.options), lambda: run(state.options, one_by_one(state.source, what))
+        )
+    state.kept.update(stages.kept)
     return again
 
 
@@ -166,13 +167,8 @@ def _fit_with(stages: FirstStages) -> FitState:
     )
     first, unit = repetitions[0], inputs.units.of_contexts(inputs.data)
     propensity_factor = check_mean_weights(inputs.data, first.propensity, unit)
-    mu = first.one_step_result.held_out
     win_shares = [repetition.one_step_result.influences["win_share"] for repetition in repetitions]
-    win_share = stages.estimator.average(win_shares).estimate
-    order = ignored_order(inputs.data, inputs.setup, mu, unit, influence.estimate, win_share, options)
-    if first.order_effect is None:
-        warn_of_ignored_order(order, inputs.data, remedy="position_bias=True")
-    return FitState(
+    state = FitState(
         options=options,
         source=stages.source,
         data=inputs.data,
@@ -180,7 +176,7 @@ def _fit_with(stages: FirstStages) -> FitState:
         setup=inputs.setup,
         units=inputs.units,
         influence=influence,
-        win_share=win_share,
+        win_share=stages.estimator.average(win_shares).estimate,
         covariance=covariance,
         kept=stages.kept,
         repetitions=repetitions,
@@ -191,8 +187,11 @@ def _fit_with(stages: FirstStages) -> FitState:
         extrapolation=inputs.extrapolation,
         unanimous=unanimous,
         style=style,
-        ignored_order=order,
     )
+    order = ignored_order(state, state.data, first.one_step_result.held_out)
+    if first.order_effect is None:
+        warn_of_ignored_order(order, state.data, remedy="position_bias=True")
+    return replace(state, ignored_order=order)
 
 
 def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
@@ -253,24 +252,19 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
 
 def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     """Carry out one repetition: deal the folds, learn mu and pi on them, and correct F(mu) by one step."""
-    seed = RepetitionSeed(stages.options.seed, number)
-    folds = stages.folds(inputs, seed)
-    learnt = stages.learn(inputs, folds, seed)
-    floor = stages.floor(inputs, learnt.mu, seed)
-    of_votes, mean = stages.correct(inputs, learnt, floor, seed)
-    before, order = stages.at_both_orders(inputs, of_votes, seed)
-    one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, before, floor, seed)
-    style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
+    one = OneRepetition(stages, inputs, number)
+    learnt = one.learn()
+    floor = one.floor(learnt.mu)
+    of_votes, mean = one.correct(learnt, floor)
+    before, order = one.at_both_orders(of_votes)
+    one_step_result, second_order = one.without_second_order_bias(learnt, floor, before)
+    style_terms, style_influence = one.at_equal_style(learnt.propensity)
     return Repetition(
-        folds=folds,
-        mu=learnt.mu,
-        propensity=learnt.propensity,
+        *learnt,
+        folds=one.folds,
         one_step_result=one_step_result,
         before_change=before,
         floor=floor,
-        mu_without_judge=learnt.mu_without_judge,
-        judge_correction=learnt.judge_correction,
-        judge_propensity=learnt.judge_propensity,
         mean=mean,
         second_order=second_order,
         order_effect=order,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,9 +15,8 @@ from ..estimation.bt_restricted import RestrictedResampling, resampling_under_re
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, clip_and_renormalise, select_floor
 from ..estimation.influence import (
     Influence,
-    InfluenceBlocks,
     InfluenceFunction,
-    NuisanceEstimates,
+    OneStepInputs,
     OneStepResult,
     blocks_by_context,
 )
@@ -32,7 +30,7 @@ from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.wald import DifferenceTest, wald_test_of_difference
 from .compared_pairs import mean_targets
 from .fit_covariance import covariance_of, label_errors, shares_of
-from .state import FitState, JudgeFigures, Repetition, Units
+from .state import FitState, JudgeFigures, Units
 
 if TYPE_CHECKING:
     from ..estimation.equal_style import EqualStyleTerms
@@ -52,7 +50,7 @@ def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[Flo
         influence, added = win_probability_influence(state, item, opponent)
     else:
         score = WinShare(state.setup.weights, item, opponent)
-        influences = _one_step_targets(state, score, state.repetitions)
+        influences = _one_step_targets(state, score)
         influence, estimates = state.estimator.average(influences), state.estimator.estimates(influences)
         added = state.unanimous_covariance(score, pooled=False)
     covariance = covariance_of(state, influence, np.empty((0, 1)), estimates, unanimous_covariance=added)
@@ -60,12 +58,10 @@ def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[Flo
     return share, replace(covariance, shares=shares_of(state, influence, covariance, WinShare.limits))
 
 
-def _one_step_targets(state: FitState, score: Functional, repetitions: Sequence[Repetition]) -> list[InfluenceFunction]:
-    """Return the one-step estimates of a functional from the first stages of repetitions."""
-    data, blocks = state.data, state.units.blocks
+def _one_step_targets(state: FitState, score: Functional) -> list[InfluenceFunction]:
+    """Return the one-step estimates of a functional from the first stages of each repetition."""
     with computing_with(state.options.n_jobs):
-        weight = state.units.weights(data)
-        return [one_step({"target": score}, data, r.nuisances, blocks, weight).target for r in repetitions]
+        return [one_step({"target": score}, state.inputs(r)).target for r in state.repetitions]
 
 
 def restricted_against_projection(state: FitState) -> tuple[FloatArray, FloatArray, DifferenceTest]:
@@ -111,7 +107,7 @@ def restriction_null(state: FitState) -> RestrictedResampling:
     resamplings = []
     for r in state.repetitions:
         score = restricted_score(state.setup.functional, r.propensity, state.data.ordered)
-        resamplings.append(resampling_under_restriction(score, state.data, r.nuisances, state.units.context_weight))
+        resamplings.append(resampling_under_restriction(score, state.inputs(r)))
     return replace(
         resamplings[0],
         share=np.mean([resampling.share for resampling in resamplings], axis=0),
@@ -121,7 +117,7 @@ def restriction_null(state: FitState) -> RestrictedResampling:
 
 def scores_of_contexts(state: FitState) -> FloatArray:
     """Return F(mu(x)) of the contexts, (n, d), from out-of-fold probabilities, in a fit to mean preferences."""
-    targets = _one_step_targets(state, state.setup.functional, state.repetitions)
+    targets = _one_step_targets(state, state.setup.functional)
     return np.asarray(np.mean([target.by_context().value for target in targets], axis=0))
 
 
@@ -155,17 +151,15 @@ def scores_in_groups(state: FitState, members: NDArray[np.bool_]) -> list[GroupS
 
     Shapes: members (G, n).
     """
-    data, blocks, by_repetition = state.data, state.units.blocks, list[GroupScores]()
+    by_repetition = list[GroupScores]()
     for r in state.repetitions:
         if r.style_terms is not None:
             influence, style = _at_equal_style(r.style_terms, r.one_step_result.target.by_context(), members)
             by_repetition.append(GroupScores(influence, influence.plugin.reshape(len(members), -1), style))
         elif r.mean is not None:
-            nuisances, weight = r.nuisances, state.units.weights(data)
-            means = mean_preferences(data, nuisances, blocks, weight, members=members)
-            targets = mean_targets(means, data, state.setup, state.options)
-            scores = [one.score for one in targets]
-            influence = mean_preference_influence(scores, data, nuisances, blocks, weight, members=members)
+            inputs = state.inputs(r)
+            targets = mean_targets(mean_preferences(inputs, members), state.data, state.setup, state.options)
+            influence = mean_preference_influence([one.score for one in targets], inputs, members)
             by_repetition.append(GroupScores(influence, np.stack([one.plugin for one in targets])))
     return by_repetition
 
@@ -234,16 +228,12 @@ def judge_figures(state: FitState, verdicts: Verdicts) -> JudgeFigures:
     )
 
 
-def _one_step_of_fit(
-    state: FitState, data: PreferenceData, blocks: InfluenceBlocks, r: Repetition, nuisances: NuisanceEstimates
-) -> OneStepResult:
+def _one_step_of_fit(state: FitState, inputs: OneStepInputs) -> OneStepResult:
     """Estimate the scores by one step, with the average of the fit."""
     score: Functional = state.setup.functional
-    weight = state.units.weights(data)
-    if r.mean is not None:
-        means = mean_preferences(data, nuisances, blocks, weight)
-        score = mean_targets(means, data, state.setup, state.options)[0].score
-    return one_step({"target": score}, data, nuisances, blocks, weight)
+    if state.first.mean is not None:
+        score = mean_targets(mean_preferences(inputs), inputs.data, state.setup, state.options)[0].score
+    return one_step({"target": score}, inputs)
 
 
 def estimate_without_judge(state: FitState) -> tuple[Influence, Covariance]:
@@ -253,8 +243,8 @@ def estimate_without_judge(state: FitState) -> tuple[Influence, Covariance]:
         floor, mu = r.floor, r.mu_without_judge
         if mu is not r.mu and functional.interior and isinstance(state.options.learning.floor, str):
             floor = select_floor(HeldOutLabels.of(mu, state.data))
-        nuisances = NuisanceEstimates(mu, r.propensity.cells, floor)
-        targets.append(_one_step_of_fit(state, state.data, state.units.blocks, r, nuisances).target)
+        without_judge = replace(state.inputs(r), mu=mu, floor=floor, judge=None)
+        targets.append(_one_step_of_fit(state, without_judge).target)
     influence, estimates = state.estimator.average(targets).by_context(), state.estimator.estimates(targets)
     gauge, unanimous_covariance = functional.gauge(state.data.n_items).basis, state.unanimous_covariance(functional)
     return influence, covariance_of(state, influence, gauge, estimates, unanimous_covariance=unanimous_covariance)
@@ -266,7 +256,7 @@ def estimate_from_verdicts(state: FitState) -> tuple[Influence, Covariance]:
 
     assert state.verdicts is not None
     data, options, functional = state.verdicts.as_votes(state.data), state.options, state.setup.functional
-    blocks, repetitions = blocks_by_context(data), []
+    blocks, weight, repetitions = blocks_by_context(data), state.units.weights(data), []
     clusters = None if state.units.clusters is None else replace(state.units.clusters, of_vote=None)
     without_annotators = replace(state, units=Units(blocks, clusters, None, state.units.context_weight))
     for number, r in enumerate(state.repetitions):
@@ -276,7 +266,7 @@ def estimate_from_verdicts(state: FitState) -> tuple[Influence, Covariance]:
             fit_all(data, r.folds, seeds, tune=options.learning.tune, learner=options.learner), r.folds, data.x
         )
         floor = select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0
-        result = _one_step_of_fit(state, data, blocks, r, NuisanceEstimates(mu, r.judge_propensity, floor))
+        result = _one_step_of_fit(state, OneStepInputs(data, blocks, weight, mu, r.judge_propensity, floor))
         propensity = replace(r.propensity, cells=r.judge_propensity)
         repetitions.append(
             replace(r, one_step_result=result, propensity=propensity, floor=floor, judge_correction=None)

@@ -21,16 +21,14 @@ from ..data.columns import align_by_index, join_shared, row_index, warn_of_share
 from ..data.contexts import identity_numbers
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names, count_copies, release_unused_memory
+from ..data.frames import count_copies, release_unused_memory
 from ..data.graph import Graph
 from ..data.outcomes import COUNTS, WINNERS
 from ..data.preferences import (
-    BoolArray,
     Cells,
     Clusters,
     FloatArray,
     PreferenceData,
-    cluster_columns,
     context_weights,
     read_clusters,
     read_tasks,
@@ -50,7 +48,7 @@ from ..estimation.cross_fitting import (
 from ..estimation.influence import (
     EstimandName,
     JudgeCorrection,
-    NuisanceEstimates,
+    OneStepInputs,
     OneStepResult,
     blocks_by_context,
     blocks_by_group,
@@ -93,7 +91,6 @@ from .state import Inputs, Kept, Source, Units
 
 if TYPE_CHECKING:
     from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
-    from ..estimation.judge import JudgedMu
     from ..estimation.order_effect import OrderEffect
     from ..estimation.second_order import SecondOrder
     from ..nuisance.outcome_model.cross_fit import MuModel
@@ -150,6 +147,11 @@ class Learnt(NamedTuple):
     judge_propensity: FloatArray | None
     judge_correction: JudgeCorrection | None
 
+    def for_one_step(self, inputs: Inputs, floor: float) -> OneStepInputs:
+        """Return what estimates are made from by one step."""
+        given = inputs.data, inputs.units.blocks, inputs.units.weights(inputs.data)
+        return OneStepInputs(*given, self.mu, self.propensity.cells, floor, self.judge_correction)
+
 
 class FirstStages:
     """What a fit learns at some cost, with what an earlier fit has kept.
@@ -164,8 +166,6 @@ class FirstStages:
         self.source, self.options, self.estimator = source, options, estimator_of(options)
         self.earlier: Mapping[str, Kept] = {} if earlier is None else earlier
         self.kept: dict[str, Kept] = {}
-        # How the learner of mu is tuned; None where the learner is the user's own, which reads no tune=.
-        self._tune = None if not isinstance(options.learner, str) else options.learning.tune
 
     def keep(self, name: str, key: tuple[object, ...], compute: Callable[[], T]) -> T:
         """Return the result that an earlier fit kept under an equal key, or else compute it; give its warnings."""
@@ -283,178 +283,157 @@ class FirstStages:
         )
         return n_units
 
-    def folds(self, inputs: Inputs, seed: RepetitionSeed) -> Folds:
-        """Deal contexts, or clusters of them, to folds by the key of the repetition."""
+
+class OneRepetition:
+    """The stages of a repetition: deal contexts, or clusters of them, to folds, learn mu and pi on them, correct F(mu).
+
+    Results are kept as those of :class:`FirstStages`, under their names with the number of the repetition.
+    """
+
+    def __init__(self, stages: FirstStages, inputs: Inputs, number: int) -> None:
+        self.stages, self.inputs, self.options, self.estimator = stages, inputs, stages.options, stages.estimator
+        self.data, self.functional = inputs.data, inputs.setup.functional
+        self.seed = RepetitionSeed(self.options.seed, number)
+        # How the learner of mu is tuned; None where the learner is the user's own, which reads no tune=.
+        self._tune = None if not isinstance(self.options.learner, str) else self.options.learning.tune
         units, n_folds = inputs.fold_units, inputs.n_folds
 
-        def deal() -> Folds:
-            if n_folds == 1:
-                return Folds(np.zeros(len(units.unit), np.intp), units.unit, 1)
-            return assign_folds(units, n_folds, fold_key(*seed))
+        one_fold = Folds(np.zeros(len(units.unit), np.intp), units.unit, 1)
+        self.folds = self.keep(
+            "folds",
+            (units, self.seed),
+            lambda: one_fold if n_folds == 1 else assign_folds(units, n_folds, fold_key(*self.seed)),
+        )
 
-        return self.keep(f"folds {seed.repetition}", (units, seed), deal)
+    def keep(self, name: str, key: tuple[object, ...], compute: Callable[[], T]) -> T:
+        """Return the result of a stage of this repetition, as :meth:`FirstStages.keep` does."""
+        return self.stages.keep(f"{name} {self.seed.repetition}", key, compute)
 
     # --- mu and pi ----------------------------------------------------------------------------------------------------
 
-    def learn(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> Learnt:
+    def learn(self) -> Learnt:
         """Learn propensities and outcome probabilities by fold."""
-        n_labels, n_numbers = len(inputs.data.cells), inputs.data.x.size
-        # Learners of users stay in the calling thread.
-        is_large = (
-            n_labels > SELECTION_SAMPLE and 0 < n_numbers <= _MOST_AT_ONCE and isinstance(self.options.learner, str)
-        )
-        if (
-            (current().workers or (is_large and current().n_threads > 1))
-            and inputs.verdicts is None
-            and self.options.estimates_propensity
-        ):
-            # Both are learnt at the same time, because neither needs the other, and folds are seldom as many as cores.
-            (propensity, _), mu = at_the_same_time(
-                lambda: self._propensities(inputs, folds, seed), lambda: self._mu(inputs, folds, seed)
-            )
+        if self._learns_at_once:
+            (propensity, _), mu = at_the_same_time(self._propensities, self._mu)
             return Learnt(mu, mu, propensity, None, None)
         # Propensities come before mu, so that supplied propensities are checked before anything is trained.
-        propensity, judge_propensity = self._propensities(inputs, folds, seed)
+        (propensity, judge_propensity), n_labels = self._propensities(), len(self.data.cells)
         trim_memory(n_labels)
-        data, mu, verdicts, o = inputs.data, self._mu(inputs, folds, seed), inputs.verdicts, self.options
+        mu, verdicts, o = self._mu(), self.inputs.verdicts, self.options
         trim_memory(n_labels)
         if verdicts is None:
             return Learnt(mu, mu, propensity, judge_propensity, None)
-        from ..estimation.judge import fit_with_features, judge_correction
+        from ..estimation.judge import cross_fit_judged, fit_with_features, judge_correction
 
+        data, folds, seed = self.data, self.folds, self.seed
         if o.learning.judge_as == "features":
             with_verdicts = self.keep(
-                f"mu with verdicts {seed.repetition}",
+                "mu with verdicts",
                 (data, folds, verdicts, self._tune, seed),
                 lambda: fit_with_features(
                     data, verdicts, folds, tune=self._tune, seeds=seed.child(Draw.JUDGE).spawn(folds.n_folds)
                 ),
             )
             return Learnt(with_verdicts, mu, propensity, judge_propensity, None)
+        # P(label | x, verdict), and then mu again with the predictions of this model as further labels.
+        refit = partial(self._fit_mu, mu.models[0]) if isinstance(mu, CrossFittedMu) else None
         judged = self.keep(
-            f"mu with judge {seed.repetition}",
+            "mu with judge",
             (data, folds, verdicts, mu, o.learner, self._tune, seed),
-            lambda: self._fit_mu_with_judge(data, folds, verdicts, mu, seed),
+            lambda: cross_fit_judged(
+                data, verdicts, folds, mu, refit=refit, rng=np.random.default_rng(seed.child(Draw.JUDGE))
+            ),
         )
         assert judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         correction = self.keep(
-            f"correction by verdicts {seed.repetition}",
+            "correction by verdicts",
             (verdicts, judge_propensity, judged),
             lambda: judge_correction(verdicts, judge_propensity, judged.m),
         )
         return Learnt(judged.mu, mu, propensity, judge_propensity, correction)
 
-    def _mu(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> MuSource:
-        """Return mu from human labels alone."""
-        if inputs.mu is not None:
-            return inputs.mu
-        data, apart = inputs.data, inputs.setup.functional.apart
-        key = (data, folds, self.options.learner, self._tune, seed, None if folds.n_folds > 1 else apart)
-        return self.keep(f"mu {seed.repetition}", key, lambda: self._fit_mu(data, folds, seed, apart=apart))
+    @property
+    def _learns_at_once(self) -> bool:
+        """Whether mu and pi are learnt at the same time: neither needs the other, and folds are few for many cores.
 
-    def _fit_mu(
-        self,
-        data: PreferenceData,
-        folds: Folds,
-        seed: RepetitionSeed,
-        like: MuModel | None = None,
-        soft: Sequence[Cells] | None = None,
-        apart: BoolArray | None = None,
-    ) -> CrossFittedMu:
+        Learners of users stay in the calling thread.
+        """
+        if self.inputs.verdicts is not None or not self.options.estimates_propensity:
+            return False
+        is_large = len(self.data.cells) > SELECTION_SAMPLE and 0 < self.data.x.size <= _MOST_AT_ONCE
+        is_large = is_large and isinstance(self.options.learner, str)
+        return current().workers is not None or (is_large and current().n_threads > 1)
+
+    def _mu(self) -> MuSource:
+        """Return mu from human labels alone."""
+        if self.inputs.mu is not None:
+            return self.inputs.mu
+        apart = None if self.folds.n_folds > 1 else self.functional.apart
+        key = (self.data, self.folds, self.options.learner, self._tune, self.seed, apart)
+        return self.keep("mu", key, self._fit_mu)
+
+    def _fit_mu(self, like: MuModel | None = None, soft: Sequence[Cells] | None = None) -> CrossFittedMu:
         """Fit mu by fold, on the labels of the other folds (with a judge also on its soft labels); or one pilot."""
         from ..nuisance.outcome_model.cross_fit import fit_all, fit_pilot
 
+        data, folds = self.data, self.folds
         if folds.n_folds == 1:
-            return CrossFittedMu((fit_pilot(data, apart),), folds, data.x)
-        seeds = seed.child(Draw.MU).spawn(folds.n_folds)
+            return CrossFittedMu((fit_pilot(data, self.functional.apart),), folds, data.x)
+        seeds = self.seed.child(Draw.MU).spawn(folds.n_folds)
         models = fit_all(data, folds, seeds, tune=self._tune, learner=self.options.learner, soft=soft, like=like)
         return CrossFittedMu(models, folds, data.x)
 
-    def _fit_mu_with_judge(
-        self, data: PreferenceData, folds: Folds, verdicts: Verdicts, mu: MuSource, seed: RepetitionSeed
-    ) -> JudgedMu:
-        """Fit P(label | x, verdict), then fit mu again with the predictions of this model as further labels."""
-        from ..estimation.judge import cross_fit_judged
-
-        refit = None
-        if isinstance(mu, CrossFittedMu):
-            refit = partial(self._fit_mu, data, folds, seed, mu.models[0])
-        rng = np.random.default_rng(seed.child(Draw.JUDGE))
-        return cross_fit_judged(data, verdicts, folds, mu, refit=refit, rng=rng)
-
-    def _propensities(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> tuple[Propensity, FloatArray | None]:
+    def _propensities(self) -> tuple[Propensity, FloatArray | None]:
         """Return the propensities of labels, and those of verdicts at the judged cells (None without a judge)."""
-        o, data, needs_all = self.options, inputs.data, self.estimator.needs_all_propensities
-        apart = inputs.setup.functional.apart
-        if folds.n_folds == 1 and isinstance(o.propensity, str) and o.propensity in ("estimate", "marginal"):
+        o, data, inputs, needs_all = self.options, self.data, self.inputs, self.estimator.needs_all_propensities
+        if self.folds.n_folds == 1 and isinstance(o.propensity, str) and o.propensity in ("estimate", "marginal"):
             # Weights enter here, because mu is learnt without them from the same labels: with rates among weighted
             # prompts, the estimate is the weighted mean of the labels of a pair, whatever mu is. Where mu is learnt by
             # fold, pi is P(S = 1 | x), which does not depend on the prompts that scores are averaged over.
             weight = inputs.units.context_weight
-            rates = self.keep("rates of pairs", (data, weight), lambda: marginal_propensity(data, weight))
-            return for_both_orders(rates, data, apart), None
+            rates = self.stages.keep("rates of pairs", (data, weight), lambda: marginal_propensity(data, weight))
+            return for_both_orders(rates, data, self.functional.apart), None
         # Only supplied propensities depend on the compared pairs.
         supplied = () if isinstance(o.propensity, str) else (o.pairs.graph, inputs.display_order.min_labels, needs_all)
         of_labels, of_verdicts = self.keep(
-            f"propensities {seed.repetition}",
-            (data, folds, self.source, o.propensity, o.learning.tune, supplied, inputs.verdicts, seed),
-            lambda: self._label_and_judge_propensities(data, folds, inputs, seed),
+            "propensities",
+            (data, self.folds, self.stages.source, o.propensity, o.learning.tune, supplied, inputs.verdicts, self.seed),
+            self._label_and_judge_propensities,
         )
         if needs_all:
             from ..estimation.bt_restricted import require_pair_propensities
 
             require_pair_propensities(of_labels)
-        return for_both_orders(of_labels, data, apart), of_verdicts
+        return for_both_orders(of_labels, data, self.functional.apart), of_verdicts
 
-    def _label_and_judge_propensities(
-        self, data: PreferenceData, folds: Folds, inputs: Inputs, seed: RepetitionSeed
-    ) -> tuple[Propensity, FloatArray | None]:
+    def _label_and_judge_propensities(self) -> tuple[Propensity, FloatArray | None]:
         """Return the propensities of labels, and those of verdicts at the judged cells, (r,) (None without a judge).
 
         If only judged pairs were labelled, the estimated propensity of a label is the propensity of a verdict times the
         estimated share of judged pairs that were labelled. This share may depend on the verdict.
         """
-        o, graph, verdicts, of_verdicts = self.options, inputs.setup.graph, inputs.verdicts, None
+        o, data, verdicts, of_verdicts = self.options, self.data, self.inputs.verdicts, None
+        propensities = partial(
+            propensities_of_cells, self.stages.source, self.folds, self.inputs.setup.graph, self.seed
+        )
         if verdicts is not None and verdicts.covers_all_pairs:
             of_verdicts = np.ones(len(verdicts.cells))
         elif verdicts is not None:
             judged = replace(data, cells=verdicts.cells)
-            is_known_kind = o.estimates_propensity or (isinstance(o.propensity, str) and o.propensity == "marginal")
-            of_judge = o if is_known_kind else replace(o, propensity="estimate")
-            of_verdicts = self.propensities_of_cells(judged, folds, of_judge, graph, seed, Draw.JUDGE_PROPENSITY).cells
+            of_verdicts = propensities(judged, o.for_other_cells, Draw.JUDGE_PROPENSITY).cells
             only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
             if o.estimates_propensity and only_judged_labelled:
                 from ..nuisance.verdicts import labelled_share
 
-                share = labelled_share(data, verdicts, folds)
+                share = labelled_share(data, verdicts, self.folds)
                 return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
-        return self.propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY), of_verdicts
-
-    def propensities_of_cells(
-        self, data: PreferenceData, folds: Folds, options: Options, graph: Graph, seed: RepetitionSeed, draw: Draw
-    ) -> Propensity:
-        """Return the propensities of cells: from a column, a table or function, pair frequencies, or a model."""
-        o = options
-        if o.propensity_column:
-            return column_propensity(data, o.propensity_column)
-        # A first fit has read these columns together with the votes. Only an update may have to read them here.
-        needed = propensity_columns(o.propensity)
-        if not isinstance(o.propensity, str):
-            table = propensity_table(with_columns(data, self.source.data, needed), o.propensity)
-            return supplied_propensity(data, table, graph, estimator_named(o.estimator).needs_all_propensities)
-        if o.propensity == "marginal":
-            return marginal_propensity(data)
-        if o.propensity_formula is not None:
-            with_features = with_columns(data, self.source.data, needed)
-            x = propensity_features(with_features, o.propensity_formula, self.source.environment)
-            data = replace(data, x=x)
-        return estimate_propensity(data, folds, seed.child(draw).spawn(folds.n_folds), tune=o.learning.tune)
+        return propensities(data, o, Draw.PROPENSITY), of_verdicts
 
     # --- floor, one-step terms, remaining bias ------------------------------------------------------------------------
 
-    def floor(self, inputs: Inputs, mu: MuSource, seed: RepetitionSeed) -> float:
+    def floor(self, mu: MuSource) -> float:
         """Return the floor of mu: the user's, or that with the smallest log-loss; 0 where the functional needs none."""
-        floor, n_categories = self.options.learning.floor, inputs.data.n_categories
+        floor, n_categories = self.options.learning.floor, self.data.n_categories
         if not isinstance(floor, str):
             if floor * n_categories >= 1:
                 raise OptionError(
@@ -463,62 +442,57 @@ class FirstStages:
                     f"floor, or 'auto'"
                 )
             return float(floor)
-        if not inputs.setup.functional.interior:
+        if not self.functional.interior:
             return 0.0
-        key, apart = (inputs.setup, mu), inputs.setup.functional.apart
-        return self.keep(
-            f"floor {seed.repetition}", key, lambda: select_floor(HeldOutLabels.of(mu, inputs.data), apart)
-        )
+        apart = self.functional.apart
+        return self.keep("floor", (self.inputs.setup, mu), lambda: select_floor(HeldOutLabels.of(mu, self.data), apart))
 
-    def correct(
-        self, inputs: Inputs, learnt: Learnt, floor: float, seed: RepetitionSeed
-    ) -> tuple[OneStepResult, MeanTarget | None]:
+    def correct(self, learnt: Learnt, floor: float) -> tuple[OneStepResult, MeanTarget | None]:
         """Return the one-step estimates, and the linearised functional of ``average="preferences"``, if this is one."""
-        o, setup, data, blocks = self.options, inputs.setup, inputs.data, inputs.units.blocks
-        weight = inputs.units.weights(data)
-        nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
-        learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, inputs.units)
-        mean = None
-        if o.average == "preferences" and not setup.functional.linear:
+        o, setup, data, functional = self.options, self.inputs.setup, self.data, self.functional
+        given, mean = learnt.for_one_step(self.inputs, floor), None
+        learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, self.inputs.units)
+        if o.average == "preferences" and not functional.linear:
             mean = self.keep(
-                f"mean preferences {seed.repetition}",
+                "mean preferences",
                 (setup, *learnt_key, o.learning.floor, o.estimator),
-                lambda: mean_targets(mean_preferences(data, nuisances, blocks, weight), data, setup, o)[0],
+                lambda: mean_targets(mean_preferences(given), data, setup, o)[0],
             )
         is_restricted = self.estimator.assumes_bradley_terry
         estimands: dict[EstimandName, Functional] = {
-            "target": setup.functional if mean is None else mean.score,
-            "win_share": Borda(setup.weights, setup.graph, apart=setup.functional.apart),
+            "target": functional if mean is None else mean.score,
+            "win_share": Borda(setup.weights, setup.graph, apart=functional.apart),
             "position_effect": PositionEffect(setup.weights, setup.shared_graph),
         }
         if is_restricted:
             from ..estimation.bt_restricted import restricted_score
 
-            restricted = restricted_score(setup.functional, learnt.propensity, data.ordered)
-            estimands |= {"target": restricted, "projection": setup.functional}
+            restricted = restricted_score(functional, learnt.propensity, data.ordered)
+            estimands |= {"target": restricted, "projection": functional}
         result = self.keep(
-            f"one-step estimates {seed.repetition}",
+            "one-step estimates",
             (setup, *learnt_key, floor, mean, is_restricted),
-            lambda: one_step(estimands, data, nuisances, blocks, weight),
+            lambda: one_step(estimands, given),
         )
         return result, mean
 
-    def at_both_orders(
-        self, inputs: Inputs, result: OneStepResult, seed: RepetitionSeed
-    ) -> tuple[OneStepResult, OrderEffect | None]:
+    @property
+    def _is_plain(self) -> bool:
+        """Whether scores are one-step estimates without a judge or an adjustment, of label weights with a fixed sum."""
+        o = self.options
+        has_fixed_sum = self.functional.category_weights.total == 1
+        return self.estimator.is_unrestricted_one_step and has_fixed_sum and o.judge is None and o.adjust is None
+
+    def at_both_orders(self, result: OneStepResult) -> tuple[OneStepResult, OrderEffect | None]:
         """Return estimates without the effect of order where pairs are shown in one order more often than by chance.
 
         None where order is modelled, has no meaning by the caller's word, or cannot be told from the models.
         """
-        o, data, functional = self.options, inputs.data, inputs.setup.functional
+        o, data, inputs, functional = self.options, self.data, self.inputs, self.functional
         is_ignored = isinstance(o.position_bias, str) and not data.ordered
-        if not is_ignored or data.outcome_kind in (*DERIVED_KINDS, WINNERS):
-            return result, None
-        if functional.link is None or functional.category_weights.total != 1:
-            return result, None
-        if not self.estimator.is_unrestricted_one_step:
-            return result, None
-        if o.judge is not None or o.adjust is not None or (o.average == "preferences" and not functional.linear):
+        has_order = data.outcome_kind not in (*DERIVED_KINDS, WINNERS)
+        is_curved_mean = o.average == "preferences" and not functional.linear
+        if not (is_ignored and has_order and functional.link is not None and self._is_plain) or is_curved_mean:
             return result, None
         from ..estimation.order_effect import order_effect
 
@@ -536,52 +510,65 @@ class FirstStages:
                 effects.append(effect)
             return replace(result, influences=influences), effects[0]
 
-        return self.keep(f"effect of order {seed.repetition}", (result, inputs.setup, inputs.units), estimate)
+        return self.keep("effect of order", (result, inputs.setup, inputs.units), estimate)
 
-    def at_equal_style(
-        self, inputs: Inputs, folds: Folds, propensity: Propensity, seed: RepetitionSeed
-    ) -> tuple[EqualStyleTerms | None, StyleInfluence | None]:
+    def at_equal_style(self, propensity: Propensity) -> tuple[EqualStyleTerms | None, StyleInfluence | None]:
         """Return the terms of the scores at equal style and their influence; None without this adjustment."""
-        differences = inputs.style
+        inputs, differences = self.inputs, self.inputs.style
         if differences is None:
             return None, None
 
         from .adjusted_for_style import equal_style_terms
 
         def estimate() -> tuple[EqualStyleTerms, StyleInfluence]:
-            terms = equal_style_terms(inputs, differences, propensity.cells, folds.fold)
+            terms = equal_style_terms(inputs, differences, propensity.cells, self.folds.fold)
             return terms, terms.influence()
 
-        key = (inputs.setup, differences, propensity, folds, inputs.units)
-        return self.keep(f"equal style {seed.repetition}", key, estimate)
+        return self.keep("equal style", (inputs.setup, differences, propensity, self.folds, inputs.units), estimate)
 
     def without_second_order_bias(
-        self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
+        self, learnt: Learnt, floor: float, result: OneStepResult
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates with u added to the scores, and u; None without an estimate of u."""
-        o, data, units, functional = self.options, inputs.data, inputs.units, inputs.setup.functional
-        if functional.linear or functional.category_weights.total != 1:
-            return one_step_result, None
-        if not isinstance(mu, CrossFittedMu) or not data.x.shape[1] or not self.estimator.is_unrestricted_one_step:
-            return one_step_result, None
-        if o.judge is not None or o.adjust is not None or o.average == "preferences":
-            return one_step_result, None
+        o, data, functional = self.options, self.data, self.functional
+        is_learnt = isinstance(learnt.mu, CrossFittedMu) and data.x.shape[1] > 0
+        if functional.linear or not (is_learnt and self._is_plain) or o.average == "preferences":
+            return result, None
 
         def estimate() -> SecondOrder | None:
             from ..estimation.second_order import second_order
 
-            target, of_blocks = one_step_result.target, units.of_blocks(data)
-            return second_order(functional, data, mu, floor, blocks=units.blocks, target=target, units=of_blocks)
+            given, of_blocks = learnt.for_one_step(self.inputs, floor), self.inputs.units.of_blocks(data)
+            return second_order(functional, given, result.target, of_blocks)
 
-        key = (inputs.setup, mu, floor, units, one_step_result)
-        estimated = self.keep(f"second-order bias {seed.repetition}", key, estimate)
+        key = (self.inputs.setup, learnt.mu, floor, self.inputs.units, result)
+        estimated = self.keep("second-order bias", key, estimate)
         if estimated is None or not o.learning.second_order:
-            return one_step_result, estimated
-        return self.keep(
-            f"estimates without second-order bias {seed.repetition}",
-            (one_step_result, estimated),
-            lambda: estimated.removed_from(one_step_result),
-        ), estimated
+            return result, estimated
+        without = self.keep(
+            "estimates without second-order bias", (result, estimated), lambda: estimated.removed_from(result)
+        )
+        return without, estimated
+
+
+def propensities_of_cells(
+    source: Source, folds: Folds, graph: Graph, seed: RepetitionSeed, data: PreferenceData, options: Options, draw: Draw
+) -> Propensity:
+    """Return the propensities of cells: from a column, a table or function, pair frequencies, or a model."""
+    o = options
+    if o.propensity_column:
+        return column_propensity(data, o.propensity_column)
+    # A first fit has read these columns together with the votes. Only an update may have to read them here.
+    needed = propensity_columns(o.propensity)
+    if not isinstance(o.propensity, str):
+        table = propensity_table(with_columns(data, source.data, needed), o.propensity)
+        return supplied_propensity(data, table, graph, estimator_named(o.estimator).needs_all_propensities)
+    if o.propensity == "marginal":
+        return marginal_propensity(data)
+    if o.propensity_formula is not None:
+        with_features = with_columns(data, source.data, needed)
+        data = replace(data, x=propensity_features(with_features, o.propensity_formula, source.environment))
+    return estimate_propensity(data, folds, seed.child(draw).spawn(folds.n_folds), tune=o.learning.tune)
 
 
 def _is_same(a: object, b: object) -> bool:
@@ -642,15 +629,13 @@ def one_by_one(source: Source, what: str) -> Source:
 
 def read_source(source: Source, options: Options) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
-    clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
-    propensities = propensity_columns(options.propensity)
+    are_means, propensities = estimator_of(options) is MEANS, propensity_columns(options.propensity)
     rows = take_rows(
         source.formula,
         source.data,
         source.environment,
         # The propensity of a score is not one of its prompt, and is read from the table of scores.
         replace(options, propensity="estimate") if are_means else options,
-        groups=(*clusters, options.weights_column) if options.weights_column else clusters,
         optional=None if propensities is None else (*options.judge_columns, *propensities),
         copies=source.copies,
     )
@@ -671,29 +656,25 @@ def read_source(source: Source, options: Options) -> PreferenceData:
     return data
 
 
-def read_units(
-    data: PreferenceData, source: Source, options: Options, verdicts: Verdicts | None, *, for_first_stages: bool = True
-) -> Units:
+def read_units(data: PreferenceData, source: Source, options: Options, verdicts: Verdicts | None) -> Units:
     """Read clusters and weights of contexts, and divide the votes into influence blocks.
 
-    Maximum likelihood uses no weights. Verdicts of judges belong to no annotator.
+    Verdicts of judges belong to no annotator.
     """
-    clusters, weights, weight = read_clusters(data, options.clusters, options.context), options.weights, None
+    clusters, weights, task = read_clusters(data, options.clusters, options.context), options.weights, None
     if clusters is not None:
         require_effective_clusters(clusters)
     groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
     warn_of_shared_texts(data.shared_texts, groups, options.context)
-    if for_first_stages and isinstance(weights, pd.Series):
+    if isinstance(weights, pd.Series):
         labels, contexts = pd.Index(list(data.context_ids)), f"the contexts ({listed(options.context)})"
         if not options.context:
             labels, contexts = row_index(source.data, data.n_rows)[data.context_ids.astype(np.intp)], "the rows"
         weights = align_by_index(weights, labels, name="weights", of=contexts).to_numpy()
-    task = None
-    if for_first_stages and isinstance(weights, EqualTasks):
+    if isinstance(weights, EqualTasks):
         task = read_tasks(data, weights.column, are_fixed=clusters is None)
         weights = 1 / np.bincount(task)[task]
-    if for_first_stages:
-        weight = context_weights(data, weights)
+    weight = context_weights(data, weights)
     if clusters is None or clusters.of_vote is None:
         return Units(blocks_by_context(data), clusters, None, weight, task if clusters is None else None)
     blocks, annotator = blocks_by_group(data, clusters.of_vote, verdicts.cells.context if verdicts else None)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         InfluenceBlocks,
         InfluenceFunction,
         JudgeCorrection,
-        NuisanceEstimates,
+        OneStepInputs,
         OneStepResult,
     )
     from ..estimation.order_effect import IgnoredOrder, OrderEffect
@@ -148,15 +148,15 @@ class Repetition:
     style_influence: Influence of the scores at equal style, the averaged scores and the slopes.
     """
 
-    folds: Folds
     mu: MuSource
+    mu_without_judge: MuSource
     propensity: Propensity
+    judge_propensity: FloatArray | None
+    judge_correction: JudgeCorrection | None
+    folds: Folds
     one_step_result: OneStepResult
     before_change: OneStepResult
     floor: float
-    mu_without_judge: MuSource
-    judge_correction: JudgeCorrection | None = None
-    judge_propensity: FloatArray | None = None
     mean: MeanTarget | None = None
     second_order: SecondOrder | None = None
     order_effect: OrderEffect | None = None
@@ -172,13 +172,6 @@ class Repetition:
     def change(self) -> InfluenceFunction | None:
         """The second-order step u with its influence values, added to the scores or not; None where none is known."""
         return None if self.second_order is None else self.second_order.influence(self.target)
-
-    @property
-    def nuisances(self) -> NuisanceEstimates:
-        """The first stages, as the one-step estimator takes them."""
-        from ..estimation.influence import NuisanceEstimates
-
-        return NuisanceEstimates(self.mu, self.propensity.cells, self.floor, self.judge_correction)
 
 
 # P value below which graded answers are said not to be like the others.
@@ -366,6 +359,14 @@ class FitState:
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         # The state of a fit is never changed, and some learners and patsy's transforms cannot be copied.
         return self
+
+    def inputs(self, repetition: Repetition) -> OneStepInputs:
+        """Return what estimates are made from by one step in a repetition."""
+        from ..estimation.influence import OneStepInputs
+
+        r, data = repetition, self.data
+        given = data, self.units.blocks, self.units.weights(data)
+        return OneStepInputs(*given, r.mu, r.propensity.cells, r.floor, r.judge_correction)
 
     def unanimous_covariance(self, score: Functional, *, pooled: bool = True) -> FloatArray | None:
         """The covariance of an estimate, (d, d), that is added for unanimous pairs; None where nothing is added."""

@@ -26,7 +26,7 @@ from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
 from ..nuisance.propensity import TabulatedPairPropensity, estimate_vote_rates
 from .fit_covariance import make_covariance
-from .stages import Draw, FirstStages, RepetitionSeed
+from .stages import Draw, RepetitionSeed, propensities_of_cells
 from .state import FitState, Repetition
 
 # --- the voting stage -------------------------------------------------------------------------------------------------
@@ -52,14 +52,11 @@ def _all_shown(state: FitState, repetition: Repetition) -> VotingStage:
 def _from_battles(state: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
     """Return the voting stage of a repetition with estimated probabilities of showing a pair and of voting."""
     data, options, seed = state.data, state.options, RepetitionSeed(state.options.seed, number)
-    seeds = seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
-    rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=options.learning.tune)
-    is_marginal = isinstance(options.propensity, str) and options.propensity == "marginal"
-    is_known_kind = is_marginal or options.estimates_propensity
-    of_shown = options if is_known_kind else replace(options, propensity="estimate")
+    folds, seeds = repetition.folds, seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
+    rates = estimate_vote_rates(data, battles, folds, seeds, tune=options.learning.tune)
     cells, cell = battles.cells(data.n_items, data.n_categories)
-    shown, graph, stages = replace(data, cells=cells), state.setup.graph, FirstStages(state.source, options)
-    propensity = stages.propensities_of_cells(shown, repetition.folds, of_shown, graph, seed, Draw.PROPENSITY)
+    shown = replace(data, cells=cells), options.for_other_cells, Draw.PROPENSITY
+    propensity = propensities_of_cells(state.source, folds, state.setup.graph, seed, *shown)
     block_context, block_weight, annotator, block = _blocks(state, battles)
     rate, mu = rates.at(cells.context, cells.first, cells.second)[cell], repetition.mu.at(cells)[cell]
     residual = (battles.voted - rate) * battles.share / propensity.cells[cell]
@@ -145,12 +142,11 @@ class BoundEvaluation:
         """Prepare the evaluation: estimate vote rates and the probabilities of showing a pair."""
         formula = parse_formula(state.source.formula)
         battles = read_shown_battles(state.data, formula.first, formula.second)
-        weights, weight = state.setup.weights, state.units.weights(state.data)
-        worth = np.subtract(weights.first, weights.second)
+        worth = np.subtract(state.setup.weights.first, state.setup.weights.second)
         inputs = []
         for number, one in enumerate(state.repetitions):
             voting = _from_battles(state, one, number, battles) if battles.n_unvoted else _all_shown(state, one)
-            inputs.append(BoundInputs(state.data, one.nuisances, state.units.blocks, voting, weight, worth))
+            inputs.append(BoundInputs(state.inputs(one), voting, worth))
         # The fit's covariance of the scores may be larger than that of the influence values alone.
         without: InfluenceFunction = replace(state.influence.by_context(), variance_correction=None)
         gauge = state.setup.functional.gauge(state.data.n_items).basis
@@ -190,7 +186,7 @@ class BoundEvaluation:
 
     def _summed(self, gammas: Sequence[float]) -> Iterator[tuple[FloatArray, Covariance]]:
         """Yield the bounds at each gamma with their covariance, where contexts are independent and are the blocks."""
-        (inputs,), (repetition,), weight = self.inputs, self.state.repetitions, self.inputs[0].weight[:, None]
+        (inputs,), (repetition,), weight = self.inputs, self.state.repetitions, self.inputs[0].fit.weight[:, None]
         n, n_estimates = self.state.data.n_contexts, 2 * len(self.contrasts)
         sums, moments = np.zeros((2, len(gammas), n_estimates)), np.zeros((len(gammas), n_estimates, n_estimates))
         # Deviations from numbers near the bounds, so that no digits are lost.
@@ -220,7 +216,7 @@ class BoundEvaluation:
                 value[part.number, part.contexts] = part.value
                 correction[part.number, part.blocks] = part.correction
             of_fit = slice(0, len(self.state.units.blocks.context))
-            given = voting.block_context, voting.block_weight, inputs.weight
+            given = voting.block_context, voting.block_weight, inputs.fit.weight
             for influences, of_contexts, of_blocks in zip(of_gammas, value, correction, strict=True):
                 # The blocks of the fit come before those of battles that belong to none.
                 self._add_second_order_bias(of_blocks[of_fit], repetition, of_fit)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import current, in_order, one_thread, threads_of_fit
-from ..data.preferences import FloatArray, IntArray
+from ..data.arrays import FloatArray, IntArray, RowRecord
 from ..exceptions import check_choice
 from ..options import MULTIPLIERS
 from .covariance import Covariance, root_of
@@ -58,7 +58,7 @@ DrawContrasts: TypeAlias = Callable[[IntArray], Draws]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Contrasts:
+class Contrasts(RowRecord):
     """Differences of scores, or scores themselves.
 
     first, second (J,): The contrast is the difference first - second of two scores, or the first score alone where
@@ -77,10 +77,6 @@ class Contrasts:
         is_compared = np.zeros((n_scores, n_scores), dtype=bool)
         is_compared[np.minimum(self.first, self.second), np.maximum(self.first, self.second)] = True
         return int(is_compared.sum())
-
-    def take(self, selected: IntArray | NDArray[np.bool_]) -> Contrasts:
-        """Return the selected contrasts."""
-        return Contrasts(self.first[selected], self.second[selected], self.std_error[selected])
 
 
 def differences(covariance: Covariance, first: IntArray, second: IntArray) -> Contrasts:

@@ -176,7 +176,7 @@ class MaxT:
         places = np.arange(len(combinations))
         scores = differences(covariance, places, np.full(len(places), len(places)))
         varies = scores.std_error > 0
-        varying = scores.take(varies)
+        varying = scores.only(varies)
         draw = partial(max_t_draws, bootstrap, varying, absolute=True) if varies.any() else None
         return Family(varies, draw, covariance, normal=False)
 
@@ -184,7 +184,7 @@ class MaxT:
     def _pairs(self) -> Contrasts:
         """All differences that vary."""
         pairs = differences(self.widened, *np.triu_indices(len(self.widened.matrix), 1))
-        return pairs.take(pairs.std_error > 0)
+        return pairs.only(pairs.std_error > 0)
 
     @cached_property
     def _pair_maxima(self) -> Draws:
@@ -370,7 +370,7 @@ def compare_differences(
     if usable.any():
         z[usable] = alternative.statistics(law)[usable]
         p[usable], adjusted[usable], critical = simultaneous.adjust(
-            contrasts.take(usable), law.tails.to_normal(z)[usable], method=method, alternative=alternative, alpha=alpha
+            contrasts.only(usable), law.tails.to_normal(z)[usable], method=method, alternative=alternative, alpha=alpha
         )
     low, high = (np.where(usable, limit, np.nan) for limit in alternative.limits(law, critical))
     return PairTests(first, second, law.estimate, contrasts.std_error, z, p, adjusted, low, high, critical)
@@ -452,4 +452,4 @@ def _varying_pairs(estimate: FloatArray, simultaneous: Simultaneous, sign: int) 
     """Return all differences with a positive variance, and their z statistics, normal ones, times a sign, (J,)."""
     contrasts, law = law_of_differences(estimate, simultaneous, *np.triu_indices(len(estimate), 1))
     varies = contrasts.std_error > 0
-    return contrasts.take(varies), sign * law.tails.to_normal(law.statistics())[varies]
+    return contrasts.only(varies), sign * law.tails.to_normal(law.statistics())[varies]

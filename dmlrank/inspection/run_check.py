@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from .._utils.tasks_and_threads import collected_warnings
 from ..data.arrays import name_of
 from ..data.columns import warn_of_shared_texts
-from ..data.contexts import Rows, readable_rows, repeated_values
+from ..data.contexts import Rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import Formula, names_in, parse_formula
-from ..data.frames import column_names, count_copies, require_columns
+from ..data.frames import count_copies
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import COUNTS, WINNERS, require_mirrored_worths
-from ..data.preferences import Clusters, FloatArray, PreferenceData, cluster_columns, effective_clusters, read_clusters
+from ..data.preferences import Clusters, FloatArray, PreferenceData, effective_clusters, read_clusters
 from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of_unequal_gaps
-from ..exceptions import GraphError, OptionError
+from ..exceptions import DataError, GraphError, OptionError
 from ..fit.compared_pairs import (
     OrderChoice,
     check_edge_weights,
@@ -36,7 +36,7 @@ from ..functionals import CategoryWeights
 from ..inference.score_limits import WaldLaw, fewest_units, normal_tail
 from ..options import EqualTasks, Options
 from ..report.phrases import as_sentence, first_of
-from .check import Check, find_problems
+from .check import Check, Problem, find_problems
 
 # Columns with these names, as tables of logs have them, say what a prompt belongs to and why a score is missing.
 _TASK, _ERROR = "task", "error"
@@ -50,31 +50,37 @@ Counted = tuple[dict[str, object], dict[str, object], dict[str, pd.DataFrame]]
 def inspect_data(source: Source, options: Options) -> Check:
     """Read data as a fit would, count what the page of a check shows, and report problems."""
     source = counted(source, options)
-    available, formula = column_names(source.data), parse_formula(source.formula)
-    if options.weights_column is not None:
-        require_columns([options.weights_column], available, "weights=")
+    formula = parse_formula(source.formula)
     lenient = replace(options, missing="drop") if options.missing == "raise" else options
-    groups, optional = cluster_columns(options.clusters, available), names_in(formula.features).values
     with collected_warnings() as of_names:
         rows = take_rows(
             source.formula,
             source.data,
             source.environment,
             lenient,
-            groups=groups,
-            optional=optional,
+            optional=names_in(formula.features).values,
             copies=source.copies,
         )
-    # Without the rows that a fit refuses.
-    readable, unreadable = readable_rows(rows)
-    n_unreadable = rows.n_rows - readable.number(np.ones(len(readable.table), dtype=bool))
-    with collected_warnings() as notices:
-        data = preferences_of(readable)
+    readable, told, n_unreadable, first_error = rows, list[Problem](), 0, None
+    while True:
+        # Without the rows that a fit refuses, if it could read others.
+        try:
+            with collected_warnings() as notices:
+                data = preferences_of(readable)
+            break
+        except DataError as error:
+            first_error, is_refused = first_error or error, np.isin(readable.index, error.rows)
+            if not is_refused.any():
+                raise first_error from None
+            told.append((as_sentence(str(error)), "This check left these rows out.", "error", "labels"))
+            n_unreadable += readable.number(is_refused)
+            readable = readable.only(~is_refused)
+    with collected_warnings() as of_prompts:
         warn_of_unequal_gaps(source.data, options)
         clusters = read_clusters(data, options.clusters, options.context)
         codes = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
         warn_of_shared_texts(data.shared_texts, codes, options.context)
-    told = [(*texts, "error", "labels") for texts in unreadable]
+    notices += of_prompts
     runs = source.data if isinstance(source.data, DerivedPairs) and source.data.rows is not None else None
     if runs is not None:
         scores = runs.with_enough(options.pairs.min_votes if options.of_scores else 1)
@@ -143,12 +149,8 @@ def _column_table(rows: Rows, data: PreferenceData) -> pd.DataFrame:
 
 def _cluster_table(clusters: Clusters | None) -> pd.DataFrame:
     """Return the number, the effective number and the sizes of clusters by grouping column."""
-    rows, groupings = {}, []
-    if clusters is not None:
-        groupings = [(clusters.of_context, "contexts"), (clusters.second_of_context, "contexts")]
-        groupings += [(clusters.of_vote, "votes")]
-    present = [(code, of) for code, of in groupings if code is not None]
-    for name, (code, of) in zip(clusters.names if clusters else (), present, strict=True):
+    rows = {}
+    for name, (code, of) in clusters.by_name.items() if clusters else ():
         sizes = np.unique(code, return_counts=True)[1]
         ends = int(sizes.min()), float(np.median(sizes)), int(sizes.max())
         rows[name] = (len(sizes), effective_clusters(code), *ends, of)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import prod
 from numbers import Integral
@@ -533,15 +533,19 @@ class BinnedRows:
 
     unit (r,): Unit of each row. Cross-validation within the rows keeps the rows of a unit in one fold.
     n_features: Number of columns, codes of items included.
+    tune: How the hyperparameters of a booster of these rows are selected.
+    n_classes: Number of categories for the multiclass objective; None for the binary objective.
     """
 
     dataset: lgb.Dataset
     label: IntArray
     unit: IntArray
     n_features: int
+    tune: Tune
+    n_classes: int | None
 
     @classmethod
-    def of(cls, rows: TrainingRows, tune: Tune, *, has_items: bool) -> BinnedRows:
+    def of(cls, rows: TrainingRows, tune: Tune, n_classes: int | None = None, *, has_items: bool = True) -> BinnedRows:
         """Bin rows; ``has_items`` says whether the last two features are codes of items."""
         import lightgbm as lgb
 
@@ -559,7 +563,7 @@ class BinnedRows:
             categorical_feature=items,
             params={"verbosity": -1, "feature_pre_filter": False, **lightgbm_threads(n_threads), **bins},
         )
-        return cls(dataset.construct(), rows.label, rows.unit, p)
+        return cls(dataset.construct(), rows.label, rows.unit, p, tune, n_classes)
 
     @classmethod
     def of_pairs(cls, rows: PairRows, x: FloatArray, tune: Tune) -> BinnedRows:
@@ -568,19 +572,41 @@ class BinnedRows:
         if tune != "cv":
             # Bins with the user's parameters or with LightGBM's defaults are constructed from stacked rows.
             stacked = stack_rows(x, rows.context, rows.first, rows.second)
-            return cls.of(TrainingRows(stacked, rows.label, rows.weight, rows.context), tune, has_items=True)
+            return cls.of(TrainingRows(stacked, rows.label, rows.weight, rows.context), tune)
         binned, row_order = BinnedPairs.of(x, rows.context, rows.first, rows.second)
         dataset = binned.rows(None, thread_count(len(rows.label) * p, current().n_jobs))
         label = rows.label[row_order]
         dataset.set_label(label)
         dataset.set_weight(rows.weight[row_order])
-        return cls(dataset, label, rows.context[row_order], p)
+        return cls(dataset, label, rows.context[row_order], p, tune, None)
 
     def only(self, selected: BoolArray) -> BinnedRows:
         """Return the rows that are selected by a mask, (r,)."""
         rows = np.flatnonzero(selected)
         subset = gather_rows(self.dataset, rows, thread_count(len(rows) * self.n_features, current().n_jobs))
-        return BinnedRows(subset, self.label[selected], self.unit[selected], self.n_features)
+        return replace(self, dataset=subset, label=self.label[selected], unit=self.unit[selected])
+
+    @property
+    def are_many(self) -> bool:
+        """Whether the rows are so many that hyperparameters are selected on a sample of them."""
+        return len(self.label) > SELECTION_ROWS and isinstance(self.tune, str)
+
+    def fixed(self, seed: int) -> dict[str, Parameter]:
+        """Return LightGBM's parameters that are not tuned."""
+        n_threads = thread_count(len(self.label) * self.n_features, current().n_jobs)
+        return fixed_parameters(self.n_classes, seed, n_threads)
+
+    def select_settings(self, rng: np.random.Generator) -> Settings:
+        """Select the hyperparameters of a booster.
+
+        Where the rows are many, only the rows of randomly drawn units are used, about ``SELECTION_ROWS`` rows.
+        """
+        sample = self
+        if self.are_many:
+            units, place = np.unique(self.unit, return_inverse=True)
+            sample = self.only(rng.permutation(len(units))[place] < len(units) * SELECTION_ROWS / len(self.label))
+        fixed = sample.fixed(int(rng.integers(2**31 - 1)))
+        return tuned_settings(self.tune, sample.dataset, sample.unit, fixed, rng)
 
 
 def thread_count(size: int, n_jobs: int | None) -> int:
@@ -597,51 +623,21 @@ def split_jobs(size: int, n_boosters: int) -> tuple[int, int | None]:
     return workers, cores // workers
 
 
-class BoosterSpec(NamedTuple):
-    """What a booster predicts, from which kind of rows, and how its hyperparameters are selected.
-
-    n_classes: Number of categories for the multiclass objective; None for the binary objective.
-    has_items: Whether the last two features are codes of items.
-    """
-
-    n_classes: int | None
-    has_items: bool
-    tune: Tune
-
-    def fixed(self, rows: BinnedRows, seed: int) -> dict[str, Parameter]:
-        """Return LightGBM's parameters that are not tuned."""
-        return fixed_parameters(self.n_classes, seed, thread_count(len(rows.label) * rows.n_features, current().n_jobs))
+def predict_pairs(
+    booster: lgb.Booster, x: FloatArray, first: IntArray, second: IntArray, *, raw_score: bool = False
+) -> FloatArray:
+    """Return what a booster over rows [x, first, second] predicts for one pair in each context, (r,) or (r, C)."""
+    rows = stack_rows(x, np.arange(len(x)), first, second)
+    return np.asarray(booster.predict(rows, raw_score=raw_score, num_threads=current().n_jobs or 0))
 
 
-def train_booster(
-    rows: TrainingRows | BinnedRows, spec: BoosterSpec, rng: np.random.Generator, settings: Settings | None = None
-) -> lgb.Booster:
+def train_booster(rows: BinnedRows, rng: np.random.Generator, settings: Settings | None = None) -> lgb.Booster:
     """Train a booster, and select its hyperparameters on the training rows alone."""
     import lightgbm as lgb
 
-    seed = int(rng.integers(2**31 - 1))
-    binned = BinnedRows.of(rows, spec.tune, has_items=spec.has_items) if isinstance(rows, TrainingRows) else rows
-    fixed = spec.fixed(binned, seed)
-    if settings is None and a_sample_is_enough(binned, spec.tune):
-        settings = select_settings(binned, spec, rng)
+    fixed = rows.fixed(int(rng.integers(2**31 - 1)))
+    if settings is None and rows.are_many:
+        settings = rows.select_settings(rng)
     if settings is None:
-        settings = tuned_settings(spec.tune, binned.dataset, binned.unit, fixed, rng)
-    return lgb.train({**fixed, **settings.parameters}, binned.dataset, num_boost_round=settings.rounds)
-
-
-def a_sample_is_enough(rows: BinnedRows, tune: Tune) -> bool:
-    """Return whether the rows are so many that hyperparameters are selected on a sample of them."""
-    return len(rows.label) > SELECTION_ROWS and isinstance(tune, str)
-
-
-def select_settings(rows: BinnedRows, spec: BoosterSpec, rng: np.random.Generator) -> Settings:
-    """Select the hyperparameters of a booster.
-
-    Where the rows are many, only the rows of randomly drawn units are used, about ``SELECTION_ROWS`` rows.
-    """
-    sample = rows
-    if a_sample_is_enough(rows, spec.tune):
-        units, place = np.unique(rows.unit, return_inverse=True)
-        sample = rows.only(rng.permutation(len(units))[place] < len(units) * SELECTION_ROWS / len(rows.label))
-    fixed = spec.fixed(sample, int(rng.integers(2**31 - 1)))
-    return tuned_settings(spec.tune, sample.dataset, sample.unit, fixed, rng)
+        settings = tuned_settings(rows.tune, rows.dataset, rows.unit, fixed, rng)
+    return lgb.train({**fixed, **settings.parameters}, rows.dataset, num_boost_round=settings.rounds)

@@ -6,7 +6,6 @@ because its Fisher information in a context is a sum over the pairs that may be 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -15,13 +14,13 @@ import numpy as np
 from .._utils.tasks_and_threads import current, in_order, report
 from ..data.arrays import BoolArray
 from ..data.preferences import FloatArray, IntArray, PreferenceData, ShownBattles
-from .training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
+from .training_rows import Folds, PairRows, TrainingRows, ordered_cells
 
 if TYPE_CHECKING:
     import lightgbm as lgb
 
     from .all_pairs.predict import PairTrees
-    from .boosting import BinnedRows, BoosterSpec, Settings, Tune
+    from .boosting import BinnedRows, Settings, Tune
     from .pair_choice import PairShares
 
 
@@ -115,39 +114,18 @@ class BoostedPropensity:
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return the estimates for one pair of each context, (b,)."""
         from .all_pairs.predict import PairTrees
+        from .boosting import predict_pairs
         from .pair_choice import pair_entries
 
         if self.booster is None or self.any_label is not None:
             return pair_entries(lambda chunk: self.table(chunk, n_items), x, first, second, n_items)
         orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
-        stacks = (stack_rows(x, np.arange(len(x)), j, k) for j, k in orders)
         booster = self.booster.booster if isinstance(self.booster, PairTrees) else self.booster
-        return np.sum([booster.predict(rows, num_threads=current().n_jobs or 0) for rows in stacks], axis=0)
+        return np.sum([predict_pairs(booster, x, j, k) for j, k in orders], axis=0)
 
 
 # The model of one fold: the propensities of all pairs, ``table(x, n_items)``, (b, K, K), and of single pairs, ``at``.
 FoldPropensityModel: TypeAlias = PairChoicePropensity | BoostedPropensity
-
-
-def by_fold(
-    models: Sequence[FoldPropensityModel],
-    fold: IntArray,
-    x: FloatArray,
-    n_items: int,
-    context: IntArray,
-    pair: tuple[IntArray, IntArray] | None = None,
-) -> FloatArray:
-    """Return estimates in b contexts by the models of their folds: of one pair each, (b,), or of all, (b, K, K)."""
-    values, fold = np.empty((len(context), *((n_items, n_items) if pair is None else ()))), fold[context]
-    for number, model in enumerate(models):
-        rows = np.flatnonzero(fold == number)
-        if len(rows):
-            of_rows = x[context[rows]]
-            if pair is None:
-                values[rows] = model.table(of_rows, n_items)
-            else:
-                values[rows] = model.at(of_rows, pair[0][rows], pair[1][rows], n_items)
-    return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,13 +143,26 @@ class CrossFittedPairPropensity:
 
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold propensities of all pairs, (b, K, K), in b contexts."""
-        table = by_fold(self.models, self.fold, self.x, len(self.floor), contexts)
-        return np.maximum(table, self.floor) * self.scale
+        return np.maximum(self._by_fold(contexts), self.floor) * self.scale
 
     def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return out-of-fold propensities of one pair each in b contexts, (b,)."""
-        estimates = by_fold(self.models, self.fold, self.x, len(self.floor), context, (first, second))
+        estimates = self._by_fold(context, (first, second))
         return np.maximum(estimates, self.floor[first, second]) * self.scale[first, second]
+
+    def _by_fold(self, context: IntArray, pair: tuple[IntArray, IntArray] | None = None) -> FloatArray:
+        """Return estimates in b contexts by the models of their folds: of one pair each, (b,), or of all, (b, K, K)."""
+        fold, n_items = self.fold[context], len(self.floor)
+        values = np.empty((len(context), *((n_items, n_items) if pair is None else ())))
+        for number, model in enumerate(self.models):
+            rows = np.flatnonzero(fold == number)
+            if len(rows):
+                of_rows = self.x[context[rows]]
+                if pair is None:
+                    values[rows] = model.table(of_rows, n_items)
+                else:
+                    values[rows] = model.at(of_rows, pair[0][rows], pair[1][rows], n_items)
+        return values
 
 
 # The floor of a pair as a multiple of the pair's labelling rate. A label's weight 1 / pi is therefore at most ten times
@@ -273,31 +264,30 @@ def estimate_propensity(
             BoostedPropensity(of_fold, any_label_model if of_fold else None, ordered)
             for of_fold, any_label_model in zip(trees, any_label, strict=True)
         ]
-    cells = data.cells
-    estimates = by_fold(models, folds.fold, data.x, data.n_items, cells.context, cells.in_display_order)
+    no_scale = np.ones((data.n_items, data.n_items))
+    pairs = CrossFittedPairPropensity(tuple(models), folds.fold, data.x, 0 * no_scale, no_scale)
+    estimates = pairs.at(data.cells.context, *data.cells.in_display_order)
     floor, scale = floor_and_scale(estimates, data)
     if not ordered:
         # They apply to a propensity that is the sum over both orders.
         floor, scale = floor + floor.T, scale + scale.T
-    pairs = CrossFittedPairPropensity(tuple(models), folds.fold, data.x, floor, scale)
-    return replace(floored_and_scaled(estimates, data), pairs=pairs)
+    return replace(floored_and_scaled(estimates, data), pairs=replace(pairs, floor=floor, scale=scale))
 
 
 def pair_boosters(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[lgb.Booster | None]:
     """Train a booster per fold for P(the pair is labelled | x, pair)."""
-    from .boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows
 
-    rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, tune)
-    return boosters_by_fold(rows, folds, BoosterSpec(None, True, tune), rngs)
+    return boosters_by_fold(BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, tune), folds, rngs)
 
 
 def _any_label_models(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[AnyLabelModel]:
     """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1."""
-    from .boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows
 
     is_labelled = np.zeros(data.n_contexts, dtype=np.intp)
     is_labelled[data.cells.context] = 1
@@ -305,20 +295,17 @@ def _any_label_models(
         return [AnyLabelModel(1.0)] * len(rngs)
     contexts = np.argsort(data.seed_order)
     rows = TrainingRows(data.x[contexts], is_labelled[contexts], np.ones(len(contexts)), contexts)
-    binned = BinnedRows.of(rows, tune, has_items=False)
-    boosters = boosters_by_fold(binned, folds, BoosterSpec(None, False, tune), rngs)
+    boosters = boosters_by_fold(BinnedRows.of(rows, tune, has_items=False), folds, rngs)
     return [AnyLabelModel(float(is_labelled.mean()), booster) for booster in boosters]
 
 
-def boosters_by_fold(
-    rows: BinnedRows, folds: Folds, spec: BoosterSpec, rngs: list[np.random.Generator]
-) -> list[lgb.Booster | None]:
+def boosters_by_fold(rows: BinnedRows, folds: Folds, rngs: list[np.random.Generator]) -> list[lgb.Booster | None]:
     """Train a booster for each fold on the rows of the contexts outside it, or none where all their labels are equal.
 
     All folds share the bins of the rows. With ``tune="cv"``, and with ``tune="random"`` on many rows, the settings
     are selected once for all folds: on the rows outside the first fold whose training rows have both labels.
     """
-    from .boosting import a_sample_is_enough, select_settings, split_jobs, thread_count, train_booster
+    from .boosting import split_jobs, thread_count, train_booster
 
     fold = folds.fold[rows.unit]
     binned = replace(rows, unit=folds.unit[rows.unit])
@@ -327,8 +314,8 @@ def boosters_by_fold(
     if any(can_train):
         first = can_train.index(True)
         training_rows = binned.only(fold != first)
-        if spec.tune == "cv" or a_sample_is_enough(training_rows, spec.tune):
-            settings = select_settings(training_rows, spec, rngs[first])
+        if rows.tune == "cv" or training_rows.are_many:
+            settings = training_rows.select_settings(rngs[first])
         # It would stay in memory while the folds are trained.
         del training_rows
     workers, jobs_per_fold = split_jobs(len(rows.label) * rows.n_features, len(rngs))
@@ -340,7 +327,7 @@ def boosters_by_fold(
     def train_fold(held_out: int) -> lgb.Booster | None:
         if not can_train[held_out]:
             return None
-        return train_booster(binned.only(fold != held_out), spec, rngs[held_out], settings)
+        return train_booster(binned.only(fold != held_out), rngs[held_out], settings)
 
     boosters: list[lgb.Booster | None] = []
     for booster in in_order(train_fold, range(len(rngs)), workers, n_jobs_of_each=jobs_per_fold):
@@ -403,7 +390,7 @@ def estimate_vote_rates(
     data: PreferenceData, battles: ShownBattles, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> CrossFittedVoteRates | TabulatedPairPropensity:
     """Estimate the probability that a shown battle gets a vote: by fold, or by pair where there are no features."""
-    from .boosting import BinnedRows, BoosterSpec
+    from .boosting import BinnedRows
 
     if data.x.shape[1] == 0:
         pair, shape = battles.first * data.n_items + battles.second, (data.n_items, data.n_items)
@@ -421,8 +408,7 @@ def estimate_vote_rates(
     context, first, second = battles.context[order], battles.first[order], battles.second[order]
     rows = PairRows(context, first, second, battles.voted[order].astype(np.intp), battles.share[order])
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    spec = BoosterSpec(None, True, tune)
-    boosters = boosters_by_fold(BinnedRows.of_pairs(rows, data.x, tune), folds, spec, rngs)
+    boosters = boosters_by_fold(BinnedRows.of_pairs(rows, data.x, tune), folds, rngs)
     models = tuple(BoostedPropensity(booster, None, ordered=True) for booster in boosters)
     no_floor = np.zeros((data.n_items, data.n_items))
     return CrossFittedVoteRates(models, folds.fold, data.x, no_floor, np.ones_like(no_floor), data.ordered)

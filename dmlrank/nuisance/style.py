@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-from ..data.preferences import BoolArray, FloatArray, IntArray
+from ..data.arrays import FloatArray, IntArray, RowRecord
 from ..functionals.linear_scores import LinkedScore
 from .smooth import SmoothBasis
 from .training_rows import FLOORS, log_loss
@@ -27,7 +27,7 @@ _LEAST_VARIANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AdditiveRows:
+class AdditiveRows(RowRecord):
     """Rows of an additive regression.
 
     Shapes: design (r, 1 + q), a constant and the smooth columns of each row's context; extra (r, p); all others (r,).
@@ -38,10 +38,6 @@ class AdditiveRows:
     second: IntArray
     extra: FloatArray
     weight: FloatArray
-
-    def only(self, rows: BoolArray | IntArray) -> AdditiveRows:
-        """Return some of the rows."""
-        return AdditiveRows(*(getattr(self, name)[rows] for name in self.__slots__))
 
     def __len__(self) -> int:
         return len(self.first)

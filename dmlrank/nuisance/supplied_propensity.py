@@ -28,7 +28,9 @@ from ..exceptions import (
     OptionError,
     OptionTypeError,
     failing_as,
+    first_of,
     listed,
+    shown,
 )
 from .propensity import Propensity, TabulatedPairPropensity
 
@@ -57,7 +59,7 @@ def propensity_features(data: PreferenceData, formula: str, environment: Environ
         data.one_per_context(codes, f"propensity={formula!r}: {name!r}")
     columns = {str(name): column for name, column in data.context_table(names.columns).items()}
     x, feature_map = fit_features(features, columns, data.n_contexts, environment)
-    check_features(x, feature_map.names, keep_missing=False)
+    check_features(x, feature_map.names, keep_missing=False, rows=data.row_index[data.first_row])
     return x
 
 
@@ -141,10 +143,10 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
     largest = 1 if data.ordered else 2
     wrong = ~((votes >= _SMALLEST) & (votes <= largest))
     if wrong.any():
-        row = data.vote_row[wrong][0]
+        value, rows = data.columns[column][data.vote_row[wrong][0]], data.row_index[data.vote_row]
         raise NuisanceError(
-            f"propensity column {column!r} is {data.columns[column][row]!r} in row {data.row_index[row]} "
-            f"({int(wrong.sum())} such labelled rows); allowed: numbers in [{_SMALLEST:g}, {largest}]"
+            f"propensity column {column!r} is {shown(value, 80)} in {first_of(wrong, rows)}, with a label; allowed: "
+            f"numbers in [{_SMALLEST:g}, {largest}]"
         )
     # Where order does not matter, both orders of a pair may be cells of their own.
     rows = np.stack([data.cells.context, data.cells.first, data.cells.second], axis=1)

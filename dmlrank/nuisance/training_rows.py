@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..data.arrays import row_slices
+from ..data.arrays import RowRecord, row_slices
 from ..data.columns import row_codes
 from ..data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 
@@ -50,7 +50,7 @@ class Folds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelledRows:
+class LabelledRows(RowRecord):
     """Labelled cells as rows for smooth effects, one row per cell, r of them.
 
     table (n, q): Smooth columns of all contexts, which all selections of rows share.
@@ -63,10 +63,7 @@ class LabelledRows:
     second: IntArray
     y: FloatArray
     weight: FloatArray
-
-    def only(self, rows: IntArray) -> LabelledRows:
-        """Return the rows with these numbers, in their order."""
-        return LabelledRows(self.table, *(getattr(self, field.name)[rows] for field in fields(self)[1:]))
+    shared = ("table",)
 
     def joined(self, other: LabelledRows) -> LabelledRows:
         """Return these rows with other rows of the same table below them."""

@@ -11,13 +11,13 @@ from scipy.special import softmax
 
 from .._utils.argument_checks import is_frame
 from .._utils.tasks_and_threads import warn
+from ..data.arrays import RowRecord
 from ..data.columns import CodedColumn, Columns, beside
 from ..data.formula.parse import Formula
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import (
     MEANINGS,
     Categories,
-    ComparedItems,
     category_of_column,
     exchange_wins,
     read_labels,
@@ -111,9 +111,8 @@ def _from_rows(
     if len(columns) > 1:
         outcomes = read_probabilities(table, categories)
     else:
-        labels, pairs = table[columns[0]], ComparedItems(first, second, items)
-        winners, _ = CodedColumn.of(labels).with_plain_names(items)
-        outcomes = read_labels(winners, pairs, labels, categories)
+        winners, _ = CodedColumn.of(table[columns[0]]).with_plain_names(items)
+        outcomes = read_labels(winners, table[columns[0]], (first, second), items, categories)
     values[:, [MEANINGS.index(meaning) for meaning in outcomes.categories]] = outcomes.y
     return cells, values
 
@@ -301,7 +300,8 @@ _PRIOR_CELLS = 20
 _MOST_FEATURES = 50
 
 
-class CalibrationRows(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibrationRows(RowRecord):
     """Labels, the predictions to recalibrate, and the features that recalibrate the predictions.
 
     base (r, C): Predicted probabilities, which do not use the features, (r, q).
@@ -312,10 +312,6 @@ class CalibrationRows(NamedTuple):
     features: FloatArray
     y: FloatArray
     weight: FloatArray
-
-    def only(self, selected: BoolArray) -> CalibrationRows:
-        """Return the rows that are selected by a mask, (r,)."""
-        return CalibrationRows(*(array[selected] for array in self))
 
     def loss(self, p: FloatArray) -> float:
         """Return the log-loss of probabilities, (r, C)."""

@@ -29,9 +29,8 @@ from .._utils.tasks_and_threads import report
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from ..functionals.custom import terms_of, words_of_fixed
-from .cells import Computed, Propensities, Rows, at_rows, map_blocks, propensity_table
 from .criteria import ROUNDING, Goal, of_eigenvalues, symmetric
-from .problem import Limits, Problem, VoteProblem
+from .problem import Computed, Limits, Problem, Propensities, Rows, VoteProblem, at_rows, map_blocks, propensity_table
 
 # Relative precision of a cost that is to equal the budget; a sum over millions of cells is no more precise.
 _BUDGET_PRECISION = 1e-11

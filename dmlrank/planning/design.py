@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_flag, check_whole, checked, number_in
+from .._utils.argument_checks import check_whole, checked, number_in
 from .._utils.tasks_and_threads import Report, computing_with, one_thread
 from ..data.columns import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
@@ -22,13 +22,14 @@ from ..functionals import Borda, CategoryWeights, Functional
 from ..functionals.linear_scores import MeanScore
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
-from .criteria import Goal, mu_array, read_category_weights, read_graph, read_names, rows_of_samples, vote_problem
+from .criteria import Goal
 from .from_fit import design_table
 from .plan import Plan, specify
 from .problem import Limits
+from .reading import mu_array, read_category_weights, read_graph, read_names, rows_of_samples, vote_problem
 
 # The options of a plan of labels alone.
-_OF_VOTES = ("estimator", "position_bias", "category_weights", "graph", "edge_weights", "weights", "floor")
+_OF_VOTES = ("estimator", "position_bias", "category_weights", "graph", "edge_weights", "weights", "floor", "prompts")
 
 
 @checked
@@ -79,8 +80,8 @@ def design(
         earlier fit (:meth:`RankResults.design` does this), or from a judge where there is no human label yet. The plan
         keeps the array itself, not a copy. Or a frame, (n, K), with the scores of earlier models, a row for each prompt
         and a column for each model: the plan is then for runs of models on these prompts, of all models in a round of
-        its own, or of ``candidate``. It takes ``budget``, ``contrasts``, ``top``, ``against``, ``costs``,
-        ``min_propensity`` and ``prompts``, as the ``design`` of a fit of scores does.
+        its own, or of ``candidate``. It takes ``budget``, ``contrasts``, ``top``, ``against``, ``costs`` and
+        ``min_propensity``, as the ``design`` of a fit of scores does.
     functional : {"borda", "bt", "rank_centrality"} or Functional
         The scores that the labels are for, as for :func:`dml_rank`.
     budget : float
@@ -124,7 +125,7 @@ def design(
         Weights of contexts in the target population.
     prompts : {"random", "fixed"}
         Whether the scores are about the population that the prompts are a sample of ("random"), or about these prompts
-        alone ("fixed").
+        alone ("fixed"), of a plan of labels.
     floor : float
         Smallest probability of a category for functionals with a logit or a division. Smaller values of ``mu`` are
         clipped at the floor.
@@ -157,7 +158,6 @@ def design(
     """
     arguments, parameters = locals(), inspect.signature(design).parameters
     goal, limits = Goal(criterion, contrasts, top, against), Limits(budget, costs, min_propensity, one_pair, explore)
-    check_choice(prompts, PROMPTS, "prompts")
     if isinstance(mu, pd.DataFrame):
         given = [
             f"{name}=" for name in (*_OF_VOTES, "models", "contexts") if arguments[name] is not parameters[name].default
@@ -167,11 +167,11 @@ def design(
                 f"{', '.join(given) or 'functional='} belongs to a plan of labels, not of runs; leave it out"
             )
         with one_thread(), computing_with(n_jobs, progress):
-            return design_table(mu, goal, limits, prompts, candidate)
+            return design_table(mu, goal, limits, candidate)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan of runs, made from a frame of scores; leave it out")
+    check_choice(prompts, PROMPTS, "prompts")
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
-    check_flag("position_bias", position_bias)
     if n_jobs is not None:
         check_whole("n_jobs", n_jobs, 1)
     table = mu_array(mu)

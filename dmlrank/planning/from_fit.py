@@ -34,12 +34,12 @@ from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..options import Options
 from ..report.phrases import AS_MET, counted, some_of
-from .cells import Computed, Rows
-from .criteria import Goal, of_eigenvalues, rows_of_samples, vote_problem
+from .criteria import Goal, of_eigenvalues
 from .plan import Plan, specify
-from .precision import labels_before
-from .problem import Limits, Tables, VoteProblem
+from .problem import Computed, Limits, Rows, Tables, VoteProblem
+from .reading import rows_of_samples, vote_problem
 from .score_plan import ScoreProblem, score_problem
+from .solution import labels_before
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
@@ -62,9 +62,14 @@ _ONE_AT_A_TIME = Lock()
 Prompts: TypeAlias = tuple[Tables, IntArray, pd.DataFrame]
 
 
-def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, prompts: str, candidate: str | None) -> Plan:
+def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, candidate: str | None) -> Plan:
     """Return the plan of runs from the scores of earlier models, a row per prompt and a column per model."""
     prompt = "prompt" if table.index.name is None else str(table.index.name)
+    if prompt in ("model", "score"):
+        raise DataError(
+            f"the index of the table is named {prompt!r}, as a column of the runs is; give it the name of the prompts: "
+            f"table.rename_axis('prompt')"
+        )
     n_missing = int(table.isna().to_numpy().sum())
     if n_missing:
         raise DataError(
@@ -73,7 +78,7 @@ def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, prompts: str, 
     n, names = table.shape[0], [str(name) for name in table.columns]
     rows = {prompt: np.repeat(table.index, len(names)), "model": np.tile(names, n), "score": table.to_numpy().ravel()}
     # The folds in which scores are predicted are always dealt alike: the plan depends on the table alone.
-    of_fit = Options.of({"context": prompt, "cov_kwds": {"prompts": prompts}, "rng": 0})
+    of_fit = Options.of({"context": prompt, "rng": 0})
     formula = "score ~ 1 | model"
     data = read_scores(formula, pd.DataFrame(rows), context=(prompt,), run=None)
     steps = run(options_for(data, of_fit, {}), Source(formula, data, caller_environment({}, depth=0)))

@@ -3,13 +3,13 @@
 1. *The problem*, what a label or a run adds to the precision of scores and what it costs: a ``VoteProblem`` from
    probabilities (:mod:`~dmlrank.planning.design`) or from a fit (:mod:`~dmlrank.planning.from_fit`), a ``ScoreProblem``
    from a fit of scores (:mod:`~dmlrank.planning.score_plan`), also of a table of scores.
-2. *The goal*, a criterion for contrasts with what a fit knows (:mod:`~dmlrank.planning.criteria`, where options are
-   read), and *the limits*: budget, costs, smallest propensities (:mod:`~dmlrank.planning.problem`).
+2. *The goal*, a criterion for contrasts with what a fit knows (:mod:`~dmlrank.planning.criteria`), and *the limits*:
+   budget, costs, smallest propensities (:mod:`~dmlrank.planning.problem`; :mod:`~dmlrank.planning.reading` reads them).
 3. :func:`specify` makes the plan. One pass over the problem gives the scores and their covariance between prompts; the
    goal gets its coefficients, and says how precise scores become. Where the fit weights pairs by counts, weights are
    searched for.
 4. *The search* (:mod:`~dmlrank.planning.allocation`): steps, each of which is an allocation of the budget.
-5. *The solution* (:mod:`~dmlrank.planning.precision`) says how precise scores become; the plan shows it, a summary
+5. *The solution* (:mod:`~dmlrank.planning.solution`) says how precise scores become; the plan shows it, a summary
    (:mod:`~dmlrank.planning.plan_summary`), samples.
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_alpha, check_path, number_in, resolve_seed
+from .._utils.argument_checks import check_alpha, check_path, check_positive, number_in, resolve_seed
 from .._utils.atomic_write import write_file
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
@@ -36,10 +36,11 @@ from ..inference.ranks import power_of, smallest_gap
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.summary_table import Summarised, Summary, safe_csv
 from .allocation import allocate, propensities_at_multiplier
-from .cells import Computed, Rows, at_rows, propensity_table
-from .criteria import Goal, check_positive, mu_array
+from .criteria import Goal
 from .plan_summary import draw_plan, plan_summary
-from .precision import (
+from .problem import Computed, Limits, Problem, Rows, VoteProblem, at_rows, propensity_table
+from .reading import mu_array
+from .solution import (
     Solution,
     cheapest,
     covariance_of,
@@ -49,7 +50,6 @@ from .precision import (
     solve,
     weighted_by_counts,
 )
-from .problem import Limits, Problem, VoteProblem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 # propensities, and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no
 # propensity changes by more than _TOLERANCE, relative to its size.
 _MAX_STEPS, _TOLERANCE = 2000, 1e-9
+# Largest number of budgets, and a relative change from one to the next that is none, where weights follow the budget.
+_MAX_BUDGETS, _CLOSE_BUDGETS = 20, 5e-4
 
 
 def specify(problem: Problem, goal: Goal, limits: Limits) -> Plan:
@@ -617,6 +619,15 @@ class Plan(Solution, Summarised):
         if before is not None and relative_width(replace(self, sigma=before)) <= 1:
             raise OptionError("labels of the fit already reach this; ask for more, or plan from_scratch=True")
         found, least = cheapest(self, relative_width)
+        if self.goal.counts is not None:
+            # Weights by counts follow the budget, which follows them in turn.
+            assert isinstance(self.problem, VoteProblem)
+            for _ in range(_MAX_BUDGETS):
+                budget = found.budget
+                weighted = weighted_by_counts(Plan, self.problem, self.goal, replace(self.limits, budget=budget))
+                found, least = cheapest(weighted, relative_width)
+                if abs(np.log(found.budget / budget)) <= _CLOSE_BUDGETS:
+                    break
         if self.problem.spent and found.budget < self.problem.cost.min():
             raise OptionError("runs of the fit already reach this; ask for more")
         if least > 1:

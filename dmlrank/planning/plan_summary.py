@@ -19,10 +19,10 @@ from ..report.first_place import POWER
 from ..report.fit_summary import choose_models, chosen_names
 from ..report.phrases import counted
 from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text
-from .cells import map_blocks
 from .criteria import Targets
-from .precision import Solution, cheapest, covariance_of, critical_value, precision_of, solve
-from .problem import VoteProblem
+from .problem import VoteProblem, map_blocks
+from .score_plan import ScoreProblem
+from .solution import Solution, cheapest, covariance_of, critical_value, precision_of, solve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,9 @@ def _rounds_note(solution: Solution) -> str:
     One fit of all rows, each with the propensity of its own round, is the mean over all prompts; w is the share of the
     new ones: Sigma = (1 - w)^2 A + w^2 (Sigma of the new round alone), with A that of the fit.
     """
-    problem, goal, (rows, labels), w = solution.problem, solution.goal, solution.goal.targets, solution.goal.share
+    problem, goal, (rows, labels) = solution.problem, solution.goal, solution.goal.targets
+    # A round of its own is on as many prompts as the fit.
+    w = 0.5 if isinstance(problem, ScoreProblem) and problem.is_own_round else goal.share
     if w is None or goal.fit is None:
         return ""
     earlier = goal.fit.matrix * problem.n_contexts
@@ -258,7 +260,7 @@ def _rows_of_pairs(
     chosen = [p for p in order if total[p] > 0 and {models[first[p]], models[second[p]]} & in_table][:_MAX_PAIRS]
     rows = [(f"{models[first[p]]} vs. {models[second[p]]}", *[""] * 5, f"{total[p]:,.1f}") for p in chosen]
     is_all = len(chosen) == np.count_nonzero(total)
-    uniform = problem.uniform(solution.budget) * problem.n_contexts * (1 + problem.ordered)
+    uniform = problem.uniform(solution.expected_cost) * problem.n_contexts * (1 + problem.ordered)
     which = "all pairs" if is_all else "the pairs with the most expected labels"
     which += "" if len(in_table) == len(models) else " in which a model of the table is compared"
     which += ", both display orders together" if problem.ordered else ""
@@ -324,7 +326,7 @@ def _statements(solution: Solution, alpha: float) -> Iterator[str]:
         )
     if isinstance(problem, VoteProblem) and not problem.ordered:
         yield "The display order of a pair is drawn at random; fit the labels with position_bias=False."
-    if problem.of_scores and goal.share is not None:
+    if isinstance(problem, ScoreProblem) and problem.is_own_round:
         yield (
             "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier "
             "(and features) of one in the place of each, at random, also in rows without a model, and fit with "
@@ -337,7 +339,7 @@ def _statements(solution: Solution, alpha: float) -> Iterator[str]:
 def thin_models(solution: Solution) -> tuple[str, ...]:
     """Return the models that a round of its own runs on too few prompts for a fit; none where it is for one of them."""
     problem, goal = solution.problem, solution.goal
-    if not problem.of_scores or problem.spent or problem.candidate or goal.of_all_scores:
+    if not isinstance(problem, ScoreProblem) or not problem.is_own_round or goal.of_all_scores:
         return ()
     is_thin = problem.expected_by_model(solution.propensities) < FEWEST_PROMPTS
     if (is_thin & (goal.targets[0] != 0).any(axis=0)).any():

@@ -13,22 +13,25 @@ is the *information* of the label: the larger it is, the more the objective fall
 With the restricted Bradley-Terry estimator the information of a label depends on the other labels of its context: such
 a problem is *interdependent*. A plan then needs steps, each of which takes the information as given; see
 :mod:`dmlrank.planning.allocation`.
+
+A plan for many contexts and models has very many propensities. They are not stored, but computed for the rows that a
+caller needs, from numbers that the plan stores in any case (:class:`Computed`), block by block.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import number_in
-from .._utils.tasks_and_threads import in_workers, report
+from .._utils.tasks_and_threads import current, in_order, in_workers, report
 from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, information_inverse
@@ -36,19 +39,36 @@ from ..estimation.cross_fitting import clip_and_renormalise
 from ..exceptions import OptionError
 from ..functionals import BradleyTerry, Functional
 from ..nuisance.propensity import TabulatedPairPropensity
-from .cells import (
-    CellArray,
-    Computed,
-    Propensities,
-    Rows,
-    at_rows,
-    cached_blocks,
-    cell_rates,
-    map_blocks,
-    propensity_table,
-)
 
 T = TypeVar("T")
+
+# Rows of a plan's problem: a range, or an array of indices.
+Rows: TypeAlias = slice | IntArray
+# Numbers by row and pair, in double or, where there are very many, in single precision.
+CellArray: TypeAlias = NDArray[np.floating]
+
+# Number of cells in a block: a few arrays of this size fit into the cache of a processor.
+CACHED_CELLS = 65_536
+# Number of cells in a task. A thread works on the blocks of one task, one after the other.
+_TASK_CELLS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed(Sequence[Any]):
+    """Numbers by row, (n, ...), that are computed for the rows that are indexed: by ``rule``, as new arrays."""
+
+    shape: tuple[int, ...]
+    rule: Callable[[Any], Any]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.rule(rows)
+
+
+# Probabilities that pairs are labelled, (n, m).
+Propensities: TypeAlias = FloatArray | Computed
 
 # Tables of contexts, (g, K, K, C): an array, or predicted when they are indexed.
 Tables: TypeAlias = FloatArray | Computed
@@ -113,10 +133,10 @@ class Problem(ABC):
     row: IntArray
     cost: FloatArray
     context_weight: FloatArray
-    fixed_prompts: bool
     models: tuple[str, ...]
     contexts: pd.DataFrame
     columns: tuple[str, ...]
+    fixed_prompts: bool = False
     candidate: str = ""
     one_pair: bool = False
     unit: float = 1.0
@@ -484,7 +504,7 @@ class VoteProblem(Problem):
         elif not (self.interdependent or functional.has_fast_pairs) and np.prod(moments_shape) <= DOUBLE_CELLS:
             kept = np.empty(moments_shape)
         count, values, is_kept = self.count, [], kept is not None
-        for part, (scores, of_labels) in pass_over(self, type(self).scores_and_labels, lambda part: (is_kept,)):
+        for part, (scores, of_labels) in self.passed_over(type(self).scores_and_labels, lambda part: (is_kept,)):
             values.append(scores)
             if kept is not None:
                 kept[part] = of_labels
@@ -506,7 +526,7 @@ class VoteProblem(Problem):
             return cell_rates(np.sqrt(information / self.cost))
         base: CellArray = np.empty(self.shape, self.cell_type)
         at = np.broadcast_to(1.0, self.shape) if propensity is None else propensity
-        for part, information in pass_over(self, type(self).information_in, lambda part: (metric, at[part])):
+        for part, information in self.passed_over(type(self).information_in, lambda part: (metric, at[part])):
             base[part] = np.sqrt(information * self.worth / at_rows(self.cost, part))
         return cell_rates(base)
 
@@ -530,7 +550,7 @@ class VoteProblem(Problem):
         if self.moments is not None:
             total = np.tensordot(count / propensity_table(propensities), self.moments, 2) / self.n_contexts
             return np.asarray((total + total.T) / 2)
-        parts = pass_over(self, type(self).added_covariance, lambda part: (count[part], propensities[part]))
+        parts = self.passed_over(type(self).added_covariance, lambda part: (count[part], propensities[part]))
         return np.asarray(sum(total for _, total in parts) / self.n_contexts)
 
     def labelling_variances(self, propensities: Propensities) -> FloatArray:
@@ -553,6 +573,42 @@ class VoteProblem(Problem):
         label therefore moves the scores twice as far, and M is four times as large.
         """
         return (1.0 if self.ordered else 4.0) * Problem.scale(self, part)
+
+    def passed_over(
+        self, work: Callable[..., T], arguments_of: Callable[[slice], tuple[object, ...]]
+    ) -> Iterator[tuple[slice, T]]:
+        """Yield the ranges of rows of all chunks, in order, with the results of a function.
+
+        The function takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments.
+        Ranges depend on the size of the problem alone, so that results do not depend on the number of threads or
+        workers.
+        """
+        parts = list(row_slices(self.n_rows, int(np.prod(self.mu.shape[1:])), CHUNK_SIZE))
+        cells = self.n_items**2
+
+        def task(number: int) -> tuple[slice, list[tuple[object, ...]]]:
+            return parts[number], list(map(arguments_of, cached_blocks(parts[number], cells)))
+
+        # Arguments are computed when a task begins: those of all would not fit into memory.
+        tasks = Computed((len(parts),), task)
+        results = in_workers(partial(VoteProblem.work_on, work=work), self, tasks, name="prompts of a plan")
+        for number, (part, of_part) in enumerate(zip(parts, results, strict=True)):
+            yield from zip(cached_blocks(part, cells), of_part, strict=True)
+            report(number + 1, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
+
+    def work_on(self, task: tuple[slice, list[tuple[object, ...]]], work: Callable[..., T]) -> list[T]:
+        """Return the results of a task by block, for probabilities that are clipped at the floor and renormalised."""
+        part, arguments = task
+        chunk, results = self.mu[part], []
+        for rows, of_rows in zip(cached_blocks(part, self.n_items**2), arguments, strict=True):
+            # In a copy the numbers of a block are next to each other, also where those of a category are in ``chunk``.
+            mu = np.array(chunk[rows.start - part.start : rows.stop - part.start], dtype=np.float64, order="K")
+            # The diagonal is zero and below the floor in any case. Where no other probability is below the floor,
+            # clipping would change nothing. To count these probabilities takes less time than to clip the table.
+            if self.functional.interior and np.count_nonzero(mu < self.floor) > mu[:, :, 0].size:
+                mu = clip_and_renormalise(mu, self.floor)
+            results.append(work(self, rows, mu, *of_rows))
+        return results
 
     # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
 
@@ -590,6 +646,59 @@ def _tables_at(tables: Tables, index: IntArray, rows: Rows) -> FloatArray:
     return tables[distinct][place.reshape(-1)]
 
 
+# --- numbers by row and cell, block by block --------------------------------------------------------------------------
+
+
+def cell_rates(base: CellArray, factor: FloatArray | float = 1.0, pair_factor: FloatArray | float = 1.0) -> Computed:
+    """Return the rates ``sqrt(information / cost)`` of all cells, (n, m), as the product of up to three factors.
+
+    Optimal propensities are proportional to the rates where they are neither the smallest ones allowed nor one.
+
+    Shapes: base (n, m), factor (n or 1, 1 or m), pair_factor (m,).
+    """
+    return Computed(base.shape, partial(_product, base, np.atleast_2d(factor), pair_factor))
+
+
+def _product(base: CellArray, factor: FloatArray, pair_factor: FloatArray | float, rows: Rows) -> FloatArray:
+    """Return the rates of some rows, (b, m), in double precision; a new array."""
+    return np.multiply(base[rows], at_rows(factor, rows) * pair_factor, dtype=np.float64)
+
+
+def at_rows(table: FloatArray, rows: Rows) -> FloatArray:
+    """Return some rows of a table that has one row for each row of a problem, or a single row for all of them."""
+    return table if len(table) == 1 else table[rows]
+
+
+def propensity_table(propensities: Propensities) -> FloatArray:
+    """Return all propensities as an array, (n, m)."""
+    if isinstance(propensities, np.ndarray):
+        return propensities
+    table = np.empty(propensities.shape)
+    for block in row_slices(len(table), table.shape[1], CACHED_CELLS):
+        table[block] = propensities[block]
+    return table
+
+
+def cached_blocks(rows: slice, n_pairs: int) -> list[slice]:
+    """Return the blocks of a range of rows, each of about as many rows as have 65,536 cells."""
+    size = max(1, CACHED_CELLS // n_pairs)
+    return [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
+
+
+def map_blocks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
+    """Return the results of a function for all blocks of rows, in order.
+
+    The blocks do not depend on the number of threads. Sums of the results are therefore the same to the last bit.
+    """
+    n_rows, n_pairs = shape
+
+    def work_on(task: slice) -> list[T]:
+        return [work(block) for block in cached_blocks(task, n_pairs)]
+
+    tasks = list(row_slices(n_rows, n_pairs, _TASK_CELLS))
+    return [result for results in in_order(work_on, tasks, current().n_threads) for result in results]
+
+
 # --- draws of a fixed size --------------------------------------------------------------------------------------------
 
 
@@ -613,48 +722,6 @@ def drawn_together(propensity: FloatArray, cost: FloatArray, rng: np.random.Gene
         steps = np.floor(rng.random() + np.cumsum(propensity[order]))
         is_drawn[order] = np.diff(steps, prepend=0.0) > 0
     return np.asarray(is_drawn)
-
-
-# --- passes over the probabilities ------------------------------------------------------------------------------------
-
-
-def pass_over(
-    problem: VoteProblem,
-    work: Callable[..., T],
-    arguments_of: Callable[[slice], tuple[object, ...]],
-) -> Iterator[tuple[slice, T]]:
-    """Yield the ranges of rows of all chunks, in order, with the results of a function.
-
-    The function takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments. Ranges
-    depend on the size of the problem alone, so that results do not depend on the number of threads or workers.
-    """
-    parts = list(row_slices(problem.n_rows, int(np.prod(problem.mu.shape[1:])), CHUNK_SIZE))
-    cells = problem.mu.shape[1] ** 2
-
-    def task(number: int) -> tuple[slice, list[tuple[object, ...]]]:
-        return parts[number], list(map(arguments_of, cached_blocks(parts[number], cells)))
-
-    # Arguments are computed when a task begins: those of all would not fit into memory.
-    tasks = Computed((len(parts),), task)
-    results = in_workers(partial(_work_on, work), problem, tasks, name="prompts of a plan")
-    for number, (part, of_part) in enumerate(zip(parts, results, strict=True)):
-        yield from zip(cached_blocks(part, cells), of_part, strict=True)
-        report(number + 1, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
-
-
-def _work_on(work: Callable[..., T], problem: VoteProblem, task: tuple[slice, list[tuple[object, ...]]]) -> list[T]:
-    """Return the results of a task by block, for probabilities that are clipped at the floor and renormalised."""
-    part, arguments = task
-    chunk, results = problem.mu[part], []
-    for rows, of_rows in zip(cached_blocks(part, problem.mu.shape[1] ** 2), arguments, strict=True):
-        # In a copy the numbers of a block are next to each other, also where those of a category are in ``chunk``.
-        mu = np.array(chunk[rows.start - part.start : rows.stop - part.start], dtype=np.float64, order="K")
-        # The diagonal is zero and below the floor in any case. Where no other probability is below the floor, clipping
-        # would change nothing. To count these probabilities takes less time than to clip the table.
-        if problem.functional.interior and np.count_nonzero(mu < problem.floor) > mu[:, :, 0].size:
-            mu = clip_and_renormalise(mu, problem.floor)
-        results.append(work(problem, rows, mu, *of_rows))
-    return results
 
 
 # --- the restricted Bradley-Terry estimator ---------------------------------------------------------------------------

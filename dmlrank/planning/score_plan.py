@@ -47,7 +47,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from ..data.derived_pairs import DerivedPairs
@@ -62,17 +62,19 @@ from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
 from ..inference.score_limits import CombinedMeans
-from .cells import Computed, Propensities, cell_rates, propensity_table
-from .criteria import (
-    Goal,
-    array_of_costs,
-    criterion_rows,
-    of_eigenvalues,
-    positive_costs,
-    read_context_weights,
-    rows_of_samples,
+from .criteria import Goal, criterion_rows, of_eigenvalues
+from .problem import (
+    SMALLEST_SHARE,
+    Computed,
+    Drawn,
+    Limits,
+    Problem,
+    Propensities,
+    cell_rates,
+    drawn_together,
+    propensity_table,
 )
-from .problem import SMALLEST_SHARE, Drawn, Limits, Problem, drawn_together
+from .reading import array_of_costs, positive_costs, read_context_weights, rows_of_samples
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.05
@@ -113,7 +115,7 @@ class ScoreProblem(Problem):
         return "grades" if self.are_grades else "runs"
 
     def words(self, joins_fit: bool) -> dict[str, str]:
-        runs = f"all {self.what}" if self.spent > 0 or self.candidate else f"these {self.what} alone"
+        runs = f"these {self.what} alone" if self.is_own_round else f"all {self.what}"
         once = " A model is run once on a prompt: another prompt is worth more than another run, until all are run."
         return {
             "cells": "Groups of models:",
@@ -123,6 +125,11 @@ class ScoreProblem(Problem):
             "uniform": "all models that are not complete, on the same random prompts",
             "labels": f"expected number of further {self.what}.{'' if self.are_grades else once}",
         }
+
+    @property
+    def is_own_round(self) -> bool:
+        """Whether a later fit has these runs alone, and no others."""
+        return not (self.spent > 0 or self.candidate)
 
     @property
     def groups(self) -> list[IntArray]:
@@ -246,13 +253,10 @@ def score_problem(
     if candidate is not None:
         proxy, goal = _stand_in(candidate, goal, estimates, is_complete)
         like, names = np.append(like, proxy), [*names, candidate]
-    if from_scratch:
-        if candidate is not None or not is_complete.all():
-            raise OptionError(
-                "from_scratch=True needs all scores (missing='common'); leave candidate= out, or from_scratch="
-            )
-        if steps.options.prompts != "fixed":
-            goal = replace(goal, share=0.5)
+    if from_scratch and (candidate is not None or not is_complete.all()):
+        raise OptionError(
+            "from_scratch=True needs all scores (missing='common'); leave candidate= out, or from_scratch="
+        )
     is_new = np.full(len(names), from_scratch) | (np.arange(len(names)) >= len(estimates.names))
     mean, predicted, before = scores.mean[:, like], predicted[:, like], np.where(is_new, 0.0, before[:, like])
     is_complete, is_there = is_complete[like] & ~is_new, np.isfinite(mean) & ~is_new
@@ -270,7 +274,10 @@ def score_problem(
     variance = residual_variances(squares, predicted, drawn, is_complete)
     of_single_runs = residual_variances(squares + further, predicted, drawn, is_complete) if further.any() else variance
     correlation, fitted = residual_correlations(residual, is_complete), np.where(is_complete, mean, predicted)
-    cost = read_run_costs(limits.costs, n, len(names))
+    shapes = {(n,): "prompt", (len(names),): "model", (n, len(names)): "prompt and model"}
+    costs = array_of_costs(limits.costs, shapes)
+    by_row = positive_costs(costs[:, None] if costs.shape == (n,) else np.atleast_2d(costs))
+    cost = np.array(np.broadcast_to(by_row, (len(by_row), len(names))))
     context_weight = read_context_weights(steps.units.context_weight, n)
     problem = ScoreProblem(
         functional=steps.setup.functional,
@@ -278,7 +285,6 @@ def score_problem(
         row=np.arange(n),
         cost=cost @ (group[:, None] == np.arange(group.max() + 1)),
         context_weight=context_weight,
-        fixed_prompts=steps.options.prompts == "fixed",
         models=tuple(names),
         candidate=candidate or "",
         contexts=_rows_of_samples(steps),
@@ -437,10 +443,3 @@ def _between(
         drawn[j, :n_known] = (weight * deviation[:, :n_known]).mean(axis=0)
     total[:n_known, :n_known] = sigma - (drawn * correlation)[:n_known, :n_known]
     return of_eigenvalues((total + total.T) / 2, partial(np.maximum, 0))
-
-
-def read_run_costs(costs: ArrayLike, n: int, n_models: int) -> FloatArray:
-    """Return the cost of a run, (n or 1, K), from one number, (n,), (K,) where K differs from n, or (n, K)."""
-    array = array_of_costs(costs, {(n,): "prompt", (n_models,): "model", (n, n_models): "prompt and model"})
-    by_row = positive_costs(array[:, None] if array.shape == (n,) else np.atleast_2d(array))
-    return np.array(np.broadcast_to(by_row, (len(by_row), n_models)))

@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import array_of_numbers, check_alpha, check_flag, check_whole, checked, number_in
+from .._utils.argument_checks import array_of_numbers, check_alpha, check_positive, check_whole, checked, number_in
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, shown
 from ..inference.covariance import Covariance
 from ..inference.ranks import multiple_for_all
 from ..inference.score_limits import normal_critical
-from .criteria import check_positive
 
 
 @checked
@@ -165,7 +164,6 @@ def repeated_propensity(propensities: Sequence[ArrayLike], position_bias: bool =
     >>> float(repeated_propensity([half, half])[0, 0, 1])
     0.75
     """
-    check_flag("position_bias", position_bias)
     tables, orders = _tables(propensities), 1 if position_bias else 2
     return np.asarray(orders * (1 - np.prod(1 - tables / orders, axis=0)))
 

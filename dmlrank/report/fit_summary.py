@@ -9,7 +9,7 @@ from itertools import zip_longest
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_text, check_whole, names_or_all, places_of
+from .._utils.argument_checks import check_whole, places_of
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
@@ -59,10 +59,7 @@ def choose_models(
         check_whole("top", top, 1)
     if models is None:
         return ShownModels(tuple(ranking[: None if top is None else int(str(top))]), len(names), noun)
-    chosen = names_or_all(models, names)
-    for name in chosen:
-        check_text("a name in models", name)
-    return ShownModels(tuple(places_of(list(names), chosen, noun)), len(names), noun)
+    return ShownModels(tuple(places_of(list(names), models, noun)), len(names), noun)
 
 
 def chosen_names(best_first: Sequence[str], models: object = None, top: object = None) -> list[str]:
@@ -204,9 +201,13 @@ def leaderboard_columns(
         texts = [f"{used:,}" if used == total else f"{used:,}/{total:,}" for used, total in votes]
         keys = ["" if text == str(used) else str(used) for text, (used, _) in zip(texts, votes, strict=True)]
         head = f"{results.counts}s"
-        said = "Runs of the model that have a score" if results.are_means else f"{head.capitalize()} with the model"
-        said = "Votes on the model's comparisons" if head == "votes" else said
-        title = "Runs" if results.are_means else head.capitalize()
+        title, said = head.capitalize(), f"{head.capitalize()} with the model"
+        if head == "votes":
+            said = "Votes on the model's comparisons"
+        elif results.grades is not None:
+            title, said = "Grades", "Answers of the model that people graded"
+        elif results.are_means:
+            title, said = "Runs", "Runs of the model that have a score"
         columns["votes"] = Column(head, title, [(text,) for text in texts], keys, said)
     for name, column in columns.items():
         if results.is_unseen.any() and name not in ("name", "votes"):

@@ -74,9 +74,9 @@ def as_sentence(text: str) -> str:
     return capitalised if capitalised[-1] in ".!?" else f"{capitalised}."
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def counted(number: int, noun: str) -> str:
     """Return a number with its noun in the singular or plural."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
 
 
 def the_others(results: Estimates, where_they_differ: str = "opponents that differ between models") -> str:

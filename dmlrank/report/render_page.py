@@ -42,11 +42,6 @@ def number_text(value: float, digits: int) -> str:
     return fixed_text(value, digits).replace("-", "\u2212")
 
 
-def interval_text(low: float, high: float, digits: int) -> str:
-    """Return an interval as text."""
-    return f"{number_text(low, digits)} to {number_text(high, digits)}"
-
-
 def ends_of_axis(low: FloatArray, high: FloatArray, is_few: NDArray[np.bool_]) -> tuple[float, float]:
     """Return the ends of intervals on an axis, on which those of models with few votes leave room for the others, (d,).
 
@@ -478,8 +473,8 @@ def _grid(boards: Sequence[Board], masthead: Masthead) -> Mapping[str, object]:
         shown = np.zeros(len(side), dtype=bool) if board.p_mean is None else board.p_mean <= board.level.alpha
         for j in board.order:
             kind = ("a" if side[j] > 0 else "b") * bool(shown[j]) + " top" * bool(is_first[j]) + " few" * board.is_small
-            limits = interval_text(low[j], high[j], digits) if results.has_intervals else ""
-            limits = limits if low[j] < 0 else limits.replace(" to ", "\u2013")
+            ends = " to ".join(number_text(end, digits) for end in (low[j], high[j])) if results.has_intervals else ""
+            limits = ends if low[j] < 0 else ends.replace(" to ", "\u2013")
             score = float(results.estimate[j])
             cells[results.models[j]] = (number_text(score, digits), f"{score:.6g}", kind, limits)
         # Where all models have low scores, the prompts are hard.

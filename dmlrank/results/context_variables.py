@@ -136,7 +136,7 @@ def read_design(state: FitState, formula: str) -> ContextDesign:
     columns = names.columns
     table = _full_table(state, columns)
     x, feature_map = fit_features(text, {name: table[name] for name in columns}, len(table), state.source.environment)
-    check_features(x, feature_map.names, keep_missing=False)
+    check_features(x, feature_map.names, keep_missing=False, rows=state.data.row_index[state.data.first_row])
     constant = any(not term.factors for term in terms_of(text))
     column_names = (("Intercept",) if constant else ()) + tuple(feature_map.names)
     matrix = np.column_stack([np.ones(len(x)), x]) if constant else np.asarray(x, dtype=float)

@@ -13,9 +13,8 @@ from ..data.arrays import AnyArray, FloatArray, IntArray
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike
 from ..data.outcomes import exchange_wins
-from ..data.preferences import PreferenceData
 from ..data.read_votes import full_column
-from ..estimation.influence import InfluenceBlocks, blocks_by_group, unit_sums
+from ..estimation.influence import OneStepInputs, blocks_by_group, unit_sums
 from ..estimation.one_step import Residuals, one_step
 from ..exceptions import DmlrankError, OptionError
 from ..fit.estimates import Estimates
@@ -122,20 +121,18 @@ def _units_of(state: FitState, unit: str, flip: bool) -> _Units:
     others = exchange_wins(blocks.entry_y, np.ones(len(blocks.entry_y), dtype=bool))
     weight, effect = state.units.weights(data), np.zeros(())
     for given, sign in ((blocks, 1.0), (replace(blocks, entry_y=others), -1.0))[: 1 + flip]:
-        corrections = [_corrections(functional, data, r, given, weight) for r in state.repetitions]
+        corrections = [_corrections(functional, r, replace(state.inputs(r), blocks=given)) for r in state.repetitions]
         effect = effect + sign * np.mean(corrections, axis=0)
     effect = unit_sums((weight[blocks.context, None] * effect)[owner >= 0], owner[owner >= 0])
     return _Units(code, identifiers[present], effect, 0 * effect[:, 0], "flipped labels" if flip else "dropped labels")
 
 
-def _corrections(
-    functional: Functional, data: PreferenceData, first: Repetition, blocks: InfluenceBlocks, weight: FloatArray
-) -> FloatArray:
+def _corrections(functional: Functional, repetition: Repetition, inputs: OneStepInputs) -> FloatArray:
     """Return the corrections of the scores by block, (q, d)."""
     if not functional.pair_local:
-        return one_step({"target": functional}, data, first.nuisances, blocks, weight).target.by_context().correction
-    residuals = Residuals.of(data, first.nuisances, blocks, first.one_step_result.cell_mu)
-    return residuals.corrections(functional, data, len(blocks.context))
+        return one_step({"target": functional}, inputs).target.by_context().correction
+    residuals = Residuals.of(inputs, repetition.one_step_result.cell_mu)
+    return residuals.corrections(functional, inputs.data, len(inputs.blocks.context))
 
 
 class _Search(NamedTuple):

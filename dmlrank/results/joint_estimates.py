@@ -205,7 +205,7 @@ class JointResults(Summarised):
         contrasts, law = law_of_differences(joint.estimate, joint.max_t, *np.array(pairs).T)
         varies, z = contrasts.std_error > 0, law.tails.to_normal(law.statistics(0.0))
         adjusted = np.full((2, len(pairs)), np.nan)
-        adjusted[:, varies] = joint.max_t.step_down(contrasts.take(varies), z[varies])[0]
+        adjusted[:, varies] = joint.max_t.step_down(contrasts.only(varies), z[varies])[0]
         both = np.hstack(
             [(sign * law.estimate, normal_tail(sign * z), p) for sign, p in zip((1, -1), adjusted, strict=True)]
         )

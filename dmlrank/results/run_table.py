@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
-from .._utils.argument_checks import check_whole, number_in, place_of
+from .._utils.argument_checks import check_positive, check_whole, number_in, place_of
 from .._utils.tasks_and_threads import one_thread, warn
 from ..data.arrays import FloatArray
 from ..data.derived_pairs import DerivedPairs, Runs
@@ -29,7 +29,6 @@ from ..inference.covariance import Covariance, cluster_sums, match_blocks
 from ..inference.ranks import multiple_needed, smallest_gap
 from ..inference.score_limits import UNBOUNDED, CombinedMeans
 from ..inference.simultaneous import MaxT
-from ..planning.criteria import check_positive
 from ..report.first_place import independent_units
 from ..report.phrases import SummaryLevel
 from .context_variables import context_table

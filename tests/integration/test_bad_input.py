@@ -266,3 +266,81 @@ def test_a_mistake_leaves_a_result_as_it_was(result):
     fails(lambda: result.update(propensity="nowhere"), ColumnError, "nowhere")
     pd.testing.assert_series_equal(result.params, before)
     assert result.update(alpha=0.1).params.equals(before)
+
+
+def with_wrong_cells(frame, column, value, rows):
+    """A frame with a value in some rows of a column, and with the rows before them numbered from 0."""
+    is_number, frame = isinstance(value, float), frame.assign(**{column: frame[column].astype(object)})
+    for row in rows:
+        frame.iat[row, frame.columns.get_loc(column)] = value
+    # Texts make a column of objects, as files do; numbers one of floats.
+    return frame.assign(**{column: frame[column].astype(float)}) if is_number else frame
+
+
+SCORES = pd.DataFrame(
+    {"prompt": np.repeat(np.arange(60), 3), "model": np.tile(MODELS, 60), "score": np.linspace(0.0, 1.0, 180)}
+)
+COUNTS = pd.DataFrame(
+    {"model_a": np.repeat(MODELS, 60), "model_b": np.repeat(np.roll(MODELS, 1), 60), "won": 5.0, "lost": 3.0}
+)
+WRONG_CELLS = {
+    "an unknown label": ("winner", "modl_a", "modl_a", {}),
+    "a label that is a number": ("winner", 7, "7", {}),
+    "half a vote": ("won", 2.5, "'won' is 2.5", {}),
+    "less than no vote": ("lost", -1.0, "'lost' is -1", {}),
+    "a list as a model": ("model_a", ["claude"], "['claude']", {}),
+    "no model": ("model_a", None, "model_a", {}),
+    "a blank model": ("model_b", " ", "model_b", {}),
+    "no feature": ("length", np.nan, "length", {}),
+    "an infinite feature": ("length", -np.inf, "length", {}),
+    "a negative weight": ("weight", -2.0, "-2", {"weights": "weight"}),
+    "a text as a weight": ("weight", "two", "two", {"weights": "weight"}),
+    "no cluster": ("topic", None, "topic", {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}),
+    "no prompt": ("question", None, "question", {"context": "question"}),
+    "a propensity of zero": ("shown", 0.0, "is 0", {"propensity": "shown"}),
+    "a propensity of two": ("shown", 2.5, "2.5", {"propensity": "shown"}),
+    "a text as a score": ("score", "7 %", "7 %", {}),
+    "an infinite score": ("score", np.inf, "inf", {}),
+    "no model of a score": ("model", None, "model", {}),
+    "no prompt of a score": ("prompt", None, "prompt", {}),
+}
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("kind", WRONG_CELLS)
+def test_an_error_about_cells_names_the_cell_and_its_first_row(kind, number):
+    column, value, shown, options = WRONG_CELLS[kind]
+    rows = np.sort(np.random.default_rng(number).choice(np.arange(1, 170), size=number, replace=False)).tolist()
+    if column in SCORES:
+        frame, formula, options = SCORES, "score ~ 1 | model", {"context": "prompt"}
+    elif column in ("won", "lost"):
+        frame, formula = COUNTS, "won + lost ~ 1 | model_a + model_b"
+    else:
+        frame, formula = changed(weight=1.0), LEAD.format("length")
+    with pytest.raises(DmlrankError) as error:
+        dr.dml_rank(formula, with_wrong_cells(frame, column, value, rows), rng=0, **options)
+    assert shown in str(error.value)
+    # A prompt is one row here.
+    assert f"row {rows[0]}" in str(error.value) or f"context {rows[0]}" in str(error.value)
+    assert "float64" not in str(error.value)
+
+
+def test_features_of_scores_that_differ_name_the_prompt():
+    frame = SCORES.assign(topic=["chat", "code"] * 90, length=SCORES["prompt"])
+    frame.loc[7, "length"] = 30
+    for feature, found in (("topic", "'prompt' is 0: 'chat', 'code'"), ("length", "'prompt' is 2: 2, 30")):
+        with pytest.raises(DataError, match=f"column '{feature}' differs between the rows of a prompt .{found}"):
+            dr.dml_rank(f"score ~ {feature} | model", frame, context="prompt", rng=0)
+
+
+def test_a_text_among_numbers_makes_no_categories_of_them():
+    for text, rows in (("long", (3,)), ("12,5", (3, 9))):
+        with pytest.raises(
+            FormulaError, match=f"'length' holds '{text}' .str. in {len(rows)} of 180 contexts, and numb"
+        ):
+            dr.dml_rank(PLAIN, with_wrong_cells(battles(), "length", text, rows), rng=0)
+    frame = changed(length=(np.arange(N) % 25).astype(str))
+    with pytest.raises(FormulaError, match=r"'length' holds '0' .str. in 8 of 180 contexts, and numbers: .*C.length"):
+        dr.dml_rank(PLAIN, frame, rng=0)
+    with quiet():
+        assert dr.dml_rank(LEAD.format("C(length)"), frame, rng=0).params.notna().all()

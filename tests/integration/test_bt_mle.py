@@ -1,5 +1,7 @@
 """Maximum likelihood against statsmodels' GLM on one row per vote, and what it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -124,9 +126,14 @@ def test_a_given_graph_leaves_votes_out(single, rank):
     assert_same(result, *glm(single[~pair], result.models, cov_type="HC0")[:2])
 
 
-def test_extreme_scores_converge():
+def test_extreme_scores_converge(make_data):
     won = np.array([[0.0, 1e5, 1e6], [1.0, 0.0, 1e5], [0.5, 2.0, 0.0]])
-    fitted = fit_bradley_terry(won, np.zeros_like(won), ["a", "b", "c"])
+    first, second = np.triu_indices(3, 1)
+    votes = won[first, second] + won[second, first]
+    share = won[first, second] / votes
+    data = make_data(np.arange(3), first, second, np.zeros(3, int), n_items=3, n_categories=2, n_contexts=3)
+    data = replace(data, cells=replace(data.cells, y=np.column_stack([share, 1 - share]), n_votes=votes))
+    fitted = fit_bradley_terry(data, np.array([1.0, 0.0]), ~np.eye(3, dtype=bool))
     scores = fitted.coefficients[:, 0]
     p = expit(np.subtract.outer(scores, scores))
     np.testing.assert_allclose((won - (won + won.T) * p).sum(axis=1), 0, atol=1e-7)

@@ -234,10 +234,11 @@ def test_rows_that_a_fit_refuses_are_reported_and_left_out():
     battles = odd_battles()
     found = dr.check("winner ~ 1 | model_a + model_b", battles, pairs=dr.Pairs(min_labels=1))
     errors = found.problems["found"][found.problems["severity"] == "error"]
-    assert "'0-1' in 5 rows" in errors[0]
+    assert "Unknown winner label '0-1', first in row " in errors[0]
+    assert "'0-1' 5, " in errors[0]
     assert found.labels.loc["0-1", ["read_as", "votes"]].tolist() == ["not read", 5]
-    assert "'both_good'" in found.problems["advice"][0]
-    assert "Rows that name a winner that was not compared: 1 row," in errors[1]
+    assert "'both_good'" in errors[0]
+    assert "1 votes name a winner that was not compared, first in row " in errors[1]
     assert len(errors) == 2
     assert "3 rows compare a model with itself ('" in words(found)
     assert (number(found, "rows_that_cannot_be_read"), number(found, "rows_with_missing_values")) == (6, 0)
@@ -257,8 +258,8 @@ def test_preferences_and_probabilities_that_a_fit_refuses_are_reported_and_left_
     battles.loc[4, "p_b"] += 0.9
     battles.loc[[7, 8], ["p_a", "p_b"]] = 1.5, -0.5
     for outcome, said, n_wrong in (
-        ("winner", "Preferences outside [0, 1]: 2 rows, first row 3.", 2),
-        ("p_a + p_b", "negative or do not sum to one: 3 rows, first row 4.", 3),
+        ("winner", "The outcome 'winner' is 1.4 in row 3 (2 such rows): preferences lie in [0, 1]", 2),
+        ("p_a + p_b", "(3 such rows); probabilities sum to one, each at least 0.", 3),
     ):
         found = dr.check(f"{outcome} ~ 1 | model_a + model_b", battles, pairs=dr.Pairs(min_labels=1))
         assert said in found.problems["found"][0]

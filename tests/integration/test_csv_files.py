@@ -84,7 +84,7 @@ def test_a_model_that_solves_all_stays_and_one_odd_cell_is_named(tmp_path, capsy
     assert main(wide(tmp_path, best=[1] * 40)) in (0, 3)
     assert "3 models were read: 'alpha', 'beta', 'best'" in capsys.readouterr().err
     assert main(wide(tmp_path, odd=["12 %", *[0.5, 0.25, 0.75] * 13])) != 0
-    assert "'12 %' in row 80, model 'odd'" in capsys.readouterr().err
+    assert "'12 %' (model 'odd') in row 80" in capsys.readouterr().err
 
 
 def test_a_square_table_of_wins_is_no_table_of_scores(tmp_path, printed):

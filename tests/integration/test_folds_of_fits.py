@@ -6,8 +6,6 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.data.formula.features import caller_environment
-from dmlrank.data.frames import column_names
-from dmlrank.data.preferences import cluster_columns, read_clusters
 from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.estimation.cross_fitting import assign_folds, fold_key
 from dmlrank.fit.stages import fold_units
@@ -19,13 +17,10 @@ KEY = fold_key(0, 0)
 ENVIRONMENT = caller_environment({}, depth=0)
 
 
-def deal(frame, *, context=("question_id",), groups=(), n_folds=5, formula=FORMULA):
+def deal(frame, *, context=("question_id",), n_folds=5, formula=FORMULA):
     """Fold of each identifier."""
-    columns = cluster_columns(groups, column_names(frame))
-    data = preferences_of(
-        take_rows(formula, frame, ENVIRONMENT, Options.of(in_objects({"context": context})), groups=columns)
-    )
-    units = fold_units(data, read_clusters(data, groups, context), n_folds=n_folds)
+    data = preferences_of(take_rows(formula, frame, ENVIRONMENT, Options.of(in_objects({"context": context}))))
+    units = fold_units(data, None, n_folds=n_folds)
     return dict(zip(data.context_ids, assign_folds(units, n_folds, KEY).fold.tolist(), strict=True))
 
 

@@ -80,7 +80,9 @@ def test_rows_without_a_pair_have_one_error_that_says_what_to_do():
         rows = battles.copy()
         rows.loc[rows.index % 50 < in_fifty, "model_b"] = None
         n = rows["model_b"].isna().sum()
-        with pytest.raises(dr.exceptions.MissingDataError, match=f"'model_b' in {n} of 873 rows; a vote.*{advice}"):
+        with pytest.raises(
+            dr.exceptions.MissingDataError, match=f"'model_b' in {n} of 873 rows, first row 0; a vote.*{advice}"
+        ):
             dr.dml_rank(PLAIN, rows)
     problems = dr.check(PLAIN, rows).problems
     assert problems["found"].str.contains("Values are missing").sum() == 1

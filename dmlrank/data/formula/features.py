@@ -25,11 +25,21 @@ from ...exceptions import (
     MissingExtraError,
     OptionError,
     OptionTypeError,
+    first_of,
     listed,
     nearest,
     shown,
 )
-from ..arrays import FloatArray, IntArray, Variable, is_vector_column, row_slices, stack_vectors, vector_layout
+from ..arrays import (
+    FloatArray,
+    IntArray,
+    Variable,
+    is_number,
+    is_vector_column,
+    row_slices,
+    stack_vectors,
+    vector_layout,
+)
 from ..frames import array_in_file, require_columns
 from .parse import equivalent, names_in, terms_of
 
@@ -194,6 +204,8 @@ def numeric_layout(column: Variable) -> tuple[int, np.dtype[np.generic]] | None:
 # A column of texts is refused as a category if it has more different values than this, and more than half as many as
 # there are contexts.
 _MANY_CATEGORIES = 50
+# Categories with more values, of which a smaller share are no numbers, are taken for numbers with mistakes.
+_MANY_NUMBERS, _FEW_OTHERS = 20, 0.1
 
 
 class _KeepRows(NAAction):
@@ -370,6 +382,8 @@ def fit_features(
         data = _patsy_data(factors, columns)
         for name in set(names_in(features).features) & set(data):
             values = pd.Series(data[name]) if np.ndim(data[name]) == 1 else pd.Series(dtype=float)
+            if values.dtype.kind in "OUS" and name in {factor.code for factor in factors}:
+                _check_are_no_numbers(name, values)
             if values.dtype.kind in "OUS" and values.nunique() > max(_MANY_CATEGORIES, n_rows / 2):
                 raise FormulaError(
                     f"feature {name!r} has {values.nunique()} different values in {n_rows} contexts, too many; use "
@@ -382,6 +396,19 @@ def fit_features(
     names, starts, coded = _arrange_columns(terms, numeric, info)
     feature_map = FeatureMap(features, tuple(columns), names, info, starts, coded)
     return feature_map.matrix(columns, n_rows, FormulaError, in_file=in_file), feature_map
+
+
+def _check_are_no_numbers(name: str, values: pd.Series) -> None:
+    """Raise where nearly all categories are numbers: then a text among numbers has made categories of them."""
+    levels = values.dropna().unique().tolist()
+    others = [level for level in levels if not is_number(level)]
+    if len(levels) > _MANY_NUMBERS and len(others) < _FEW_OTHERS * len(levels):
+        text = others[0] if others else next((level for level in levels if isinstance(level, str)), levels[0])
+        raise FormulaError(
+            f"feature {name!r} holds {shown(text, 80)} ({type(text).__name__}) in {int((values == text).sum())} of "
+            f"{len(values)} contexts, and numbers: correct it or convert the column with pandas.to_numeric, or write "
+            f"C({name}) where the numbers are names of categories"
+        )
 
 
 def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: bool) -> FloatArray:
@@ -397,20 +424,22 @@ def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: boo
     return x
 
 
-def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> NDArray[np.bool_]:
-    """Return which contexts have a missing feature, (n,). Shapes: x (n, p)."""
+def check_features(
+    x: FloatArray, names: Sequence[str], keep_missing: bool, rows: IntArray | None = None
+) -> NDArray[np.bool_]:
+    """Return which contexts have a missing feature, (n,); ``rows`` are their numbers in errors. Shapes: x (n, p)."""
     if not x.shape[1] or all(np.isfinite(x[rows]).all() for rows in row_slices(*x.shape)):
         return np.zeros(len(x), dtype=bool)
     infinite = np.logical_or.reduce([np.isinf(x[rows]).any(axis=0) for rows in row_slices(*x.shape)])
     if infinite.any():
-        columns = listed(np.array(names)[infinite])
-        raise DataError(f"infinite values in the features {columns}; replace or drop these rows")
+        columns, in_rows = listed(np.array(names)[infinite]), first_of(np.isinf(x[:, infinite]).any(axis=1), rows)
+        raise DataError(f"the features {columns} are infinite in {in_rows}; replace or drop these rows")
     missing: NDArray[np.bool_] = np.concatenate([np.isnan(x[rows]).any(axis=1) for rows in row_slices(*x.shape)])
     if missing.any() and not keep_missing:
         columns = listed(np.array(names)[np.isnan(x).any(axis=0)])
         raise MissingDataError(
-            f"the features {columns} are NaN in {int(missing.sum())} contexts; pass missing='drop' to leave these out, "
-            f"or 'keep'"
+            f"the features {columns} are NaN in {first_of(missing, rows)}; pass missing='drop' to leave these out, or "
+            f"'keep'"
         )
     return missing
 

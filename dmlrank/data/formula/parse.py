@@ -79,10 +79,6 @@ class Formula:
         """Whether the outcome is a score of one item, and not a vote on two."""
         return not self.second
 
-    def __str__(self) -> str:
-        """Return the formula as text."""
-        return f"{self.outcome} ~ {self.features} | {' + '.join(self.items)}"
-
 
 class FormulaNames(NamedTuple):
     """Names in the features, each kind in order of appearance.

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import gammaln, softmax
 
-from ..._utils.tasks_and_threads import current, report
+from ..._utils.tasks_and_threads import report
 from ...data.outcomes import exchanged_wins, in_other_order
 from ...data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
-from ..training_rows import Folds, outcome_rows, stack_rows
+from ..training_rows import Folds, outcome_rows
 
 if TYPE_CHECKING:
     from ..all_pairs.predict import PairTrees
@@ -175,20 +175,20 @@ class BoosterMu:
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each context."""
-        rows = stack_rows(x, np.arange(len(x)), first, second)
-        return np.asarray(self.trees.booster.predict(rows, num_threads=current().n_jobs or 0))
+        from ..boosting import predict_pairs
+
+        return predict_pairs(self.trees.booster, x, first, second)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstantMu:
     """An outcome model with the same probabilities in every context: a table (K, K, C) with zero diagonal.
 
-    votes (K, K): Votes behind the probabilities of each pair, with those that the prior counts for; None where votes
-        are not taken away.
+    votes (K, K): Votes behind the probabilities of each pair, with those that the prior counts for.
     """
 
     table: FloatArray
-    votes: FloatArray | None = None
+    votes: FloatArray
 
     concurrent = True
 
@@ -202,7 +202,6 @@ class ConstantMu:
 
     def without(self, own: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the probabilities, (r, C), of one pair each if r sets of its votes, (r, C), had not been cast."""
-        assert self.votes is not None
         votes = self.votes[first, second][:, None] * self.table[first, second] - own
         votes = np.maximum(votes, 0.0)
         return np.asarray(votes / votes.sum(axis=1, keepdims=True))
@@ -260,14 +259,10 @@ def fit_all(
             stage = like.stage if isinstance(like, SmoothBoostedMu) else None
             return fit_smooth_boosted(data, fold, seeds, soft=soft, like=stage)
     models = []
-    counts = _vote_counts(data, fold, len(seeds)) if soft is None else None
     for held_out, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
         with_soft = data if soft is None else replace(data, cells=data.cells.joined(soft[held_out]))
-        training_counts = None if counts is None else np.delete(counts, held_out, axis=0).sum(axis=0)
-        in_training = fold != held_out
-        model = fit_mu(with_soft, in_training, folds.unit, rng, tune=tune, learner=learner, counts=training_counts)
-        models.append(model)
+        models.append(fit_mu(with_soft, fold != held_out, folds.unit, rng, tune=tune, learner=learner))
         report(held_out + 1, len(seeds), "mu, folds")
     return tuple(models)
 
@@ -280,18 +275,16 @@ def fit_mu(
     *,
     tune: Tune,
     learner: object = "auto",
-    counts: FloatArray | None = None,
 ) -> MuModel:
     """Fit mu on the labelled cells of the training contexts with LightGBM or with the user's learner.
 
     Neither is needed without features, where votes are counted, or where all labels have one and the same category.
     """
     from ..all_pairs.predict import PairTrees
-    from ..boosting import BoosterSpec, train_booster
+    from ..boosting import BinnedRows, train_booster
     from .user_learners import fit_learner
 
-    if counts is None:
-        counts = _vote_counts(data, in_training.astype(np.intp), 2)[1]
+    counts = _vote_counts(data, in_training)
     if not data.ordered:
         counts = counts + in_other_order(counts)
     model: MuModel
@@ -302,7 +295,7 @@ def fit_mu(
         if not isinstance(learner, str):
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
-            booster = train_booster(rows, BoosterSpec(data.n_categories, True, tune), rng)
+            booster = train_booster(BinnedRows.of(rows, tune, data.n_categories), rng)
             model = BoosterMu(PairTrees.of(booster, data.n_items))
     return model if data.ordered else MirroredMu(model, data.flip)
 
@@ -323,14 +316,12 @@ def fit_pilot(data: PreferenceData, apart: BoolArray | None = None) -> ConstantM
 
     Labels of models apart, (K,), are not used for pairs of the others.
     """
-    counts = _vote_counts(data, np.zeros(len(data.x), np.intp), 1)[0]
+    counts = _vote_counts(data, np.ones(len(data.x), dtype=bool))
     pilot = _pilot(counts, data)
     if apart is not None:
         core = np.ix_(~apart, ~apart)
         of_core = _pilot(counts[core], data)
-        pilot.table[core] = of_core.table
-        if pilot.votes is not None and of_core.votes is not None:
-            pilot.votes[core] = of_core.votes
+        pilot.table[core], pilot.votes[core] = of_core.table, of_core.votes
     return pilot
 
 
@@ -342,10 +333,9 @@ def _pilot(counts: FloatArray, data: PreferenceData) -> ConstantMu:
     return replace(pilot, table=(pilot.table + in_other_order(pilot.table)) / 2)
 
 
-def _vote_counts(data: PreferenceData, fold: IntArray, n_folds: int) -> FloatArray:
-    """Return the number of votes by fold of their context, ordered pair and category, (F, K, K, C)."""
+def _vote_counts(data: PreferenceData, counted: BoolArray) -> FloatArray:
+    """Return the votes in some contexts, (n,), on every ordered pair by category, (K, K, C)."""
     cells, n_items = data.cells, data.n_items
-    place = (fold[cells.context] * n_items + cells.first) * n_items + cells.second
-    counts = [np.bincount(place, share * cells.n_votes, n_folds * n_items**2) for share in cells.y.T]
-    table: FloatArray = np.stack(counts, axis=1).astype(float).reshape(n_folds, n_items, n_items, -1)
-    return table
+    place, n_votes = cells.first * n_items + cells.second, cells.n_votes * counted[cells.context]
+    counts = [np.bincount(place, share * n_votes, n_items**2) for share in cells.y.T]
+    return np.stack(counts, axis=1).astype(float).reshape(n_items, n_items, -1)

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from ..._utils.tasks_and_threads import SINGLE_THREAD_MULTIPLICATIONS, current, product, report
+from ..._utils.tasks_and_threads import SINGLE_THREAD_MULTIPLICATIONS, product, report
 from ...data.arrays import row_slices
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import AnyArray, BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..all_pairs.trees import Link
-from ..boosting import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS, BinnedPairs
+from ..boosting import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS, BinnedPairs, predict_pairs
 from ..effects_and_trees import BoostingStage, EffectsAndTrees, TunedEffects
 from ..smooth import MULTINOMIAL_CURVATURE, Design, PenalisedLikelihood, SmoothBasis, with_constant
-from ..training_rows import FoldCells, LabelledRows, labelled_cells, stack_rows
+from ..training_rows import FoldCells, LabelledRows, labelled_cells
 
 if TYPE_CHECKING:
     import lightgbm as lgb
@@ -325,15 +325,9 @@ class SmoothBoostedMu:
         """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         scores = self.main_effects.at(self.basis.of(x), first, second)
         if self.trees is not None:
-            booster = self.trees.booster
-
-            def tree_scores(one: IntArray, other: IntArray) -> FloatArray:
-                rows = stack_rows(x, np.arange(len(x)), one, other)
-                return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().n_jobs or 0))
-
-            of_trees = tree_scores(first, second)
+            of_trees = predict_pairs(self.trees.booster, x, first, second, raw_score=True)
             if self.stage.mirrored:
-                in_other_order = tree_scores(second, first)
+                in_other_order = predict_pairs(self.trees.booster, x, second, first, raw_score=True)
                 of_trees = (of_trees + in_other_order[:, exchanged_wins(of_trees.shape[1])]) / 2
             scores += of_trees
         return np.asarray(softmax(scores, axis=-1))

@@ -24,7 +24,9 @@ from dmlrank._utils.tasks_and_threads import (
     computing,
     computing_with,
     current,
+    in_order,
     in_workers,
+    report,
     warn,
 )
 from dmlrank._utils.versions import EXTRAS, REQUIRED, require_versions, versions, versions_text
@@ -230,6 +232,44 @@ def test_two_functions_at_the_same_time_keep_the_order_of_their_warnings():
     with collected_warnings() as collected:
         assert at_the_same_time(first, second) == (1, "two")
     assert [str(message) for message in collected] == ["first", "second"]
+
+
+def test_where_one_of_two_functions_is_interrupted_the_other_begins_no_further_task():
+    begun, interrupted, done = threading.Event(), threading.Event(), []
+
+    def task(number):
+        begun.set()
+        assert interrupted.wait(10)
+        done.append(number)
+
+    def first():
+        assert begun.wait(10)
+        threading.Timer(0.2, interrupted.set).start()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        at_the_same_time(first, lambda: list(in_order(task, range(50), 1)))
+    assert done == [0]
+    assert at_the_same_time(lambda: 1, lambda: list(in_order(str, range(2), 1))) == (1, ["0", "1"])
+
+
+def test_reports_of_two_functions_at_the_same_time_come_one_by_one():
+    inside, overlaps = [], []
+
+    def receive(step, total, what):
+        inside.append(what)
+        time.sleep(0.002)
+        overlaps.append(len(inside) > 1)
+        inside.pop()
+
+    def steps(what):
+        for step in range(20):
+            report(step, 20, what)
+
+    with computing_with(2, receive):
+        at_the_same_time(lambda: steps("first"), lambda: steps("second"))
+    assert len(overlaps) == 40
+    assert not any(overlaps)
 
 
 class LosingClient:

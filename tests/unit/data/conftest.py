@@ -11,11 +11,11 @@ from dmlrank.options import Options, in_objects
 
 @pytest.fixture(scope="session")
 def read():
-    def with_names(data, features="1", env=None, outcome="winner", groups=(), **options):
+    def with_names(data, features="1", env=None, outcome="winner", **options):
         """Preference data of a frame with the columns winner, a and b, and of names that the formula may use."""
         environment = caller_environment(env or {}, depth=0)
         formula, options = f"{outcome} ~ {features} | a + b", Options.of(in_objects(options))
-        return preferences_of(take_rows(formula, data, environment, options, groups=groups))
+        return preferences_of(take_rows(formula, data, environment, options))
 
     return with_names
 

@@ -34,7 +34,7 @@ def test_missing_words_and_texts_of_numbers_are_read(seed, tmp_path):
     assert found.n_missing.sum() == missing.sum()
     bad = str(np.random.default_rng(seed).choice(FORMS))
     cells.loc[[7, 50], "s"] = bad
-    with pytest.raises(DataError, match=r"in row 7, model 'y' and 1 more such cells; .*number without"):
+    with pytest.raises(DataError, match=r"\(model 'y'\) in row 7 and 1 more; .*number without"):
         dr.data.pairs_from_scores(cells, prompt="q", model="m", score="s")
 
 

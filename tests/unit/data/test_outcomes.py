@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.data.columns import CodedColumn
-from dmlrank.data.outcomes import MEANINGS, PREFIXES, ComparedItems, read_labels, read_probabilities
+from dmlrank.data.outcomes import MEANINGS, PREFIXES, read_labels, read_probabilities
 from dmlrank.data.outcomes import SPELLINGS as KNOWN_SPELLINGS
 from dmlrank.exceptions import DmlrankWarning, MissingDataError, OptionError, OutcomeError
 
@@ -30,8 +30,8 @@ def outcomes(values, first="x", second="y", dtype=None, **options):
     if any(isinstance(value, str) for value in values):
         dtype = object
     column = pd.Series(values, index=range(10, 10 + n), name="winner", dtype=dtype)
-    pairs = ComparedItems(*item.reshape(2, n), [str(name) for name in names])
-    return read_labels(CodedColumn.of(column), pairs, column, **options)
+    pairs = tuple(item.reshape(2, n))
+    return read_labels(CodedColumn.of(column), column, pairs, [str(name) for name in names], **options)
 
 
 def read_as(labels, dtype=object, **options):
@@ -93,8 +93,8 @@ def test_given_meanings_come_before_everything_known():
 @pytest.mark.parametrize(
     ("labels", "options", "fragments"),
     [
-        (["modle_a", "tie"], {}, ["label 'modle_a'; did you mean 'model_a'?", "numbers: 'modle_a' 1, 'tie' 1)"]),
-        (["?", "!", "tie"], {}, ["unknown winner labels '?', '!' (", "{'?': ..., '!': ..., 'tie': ...}: each"]),
+        (["modle_a", "tie"], {}, ["'modle_a', first in row 10; did you mean 'model_a'?", "'modle_a' 1, 'tie' 1)"]),
+        (["?", "!", "tie"], {}, ["labels '?', '!', first in row 10 (", "{'?': ..., '!': ..., 'tie': ...}: each"]),
         ([1, 2, 3], {}, ["unknown winner labels '1', '2', '3'", "categories={1: ..., 2: ..., 3: ...}: each"]),
         (["1", "0"], {}, ["unknown winner label '0'", "'1' 1, '0' 1"]),
         (["a", "b"], {"first": "a"}, ["'a' is a known spelling of 'first' and", "categories={'a': 'first'}", "rename"]),

@@ -234,7 +234,7 @@ def test_every_kind_of_frame_gives_the_same(read, many_votes, kind):
 
 def test_further_columns_are_kept_for_clusters_and_propensities(read, votes):
     frame = votes.assign(judge=list("uvuvuvuvu"), p=0.5)
-    data = read(frame, context=["question"], groups=["judge"], propensity="p")
+    data = read(frame, context=["question"], groups=["judge"], cov_type="cluster", propensity="p")
     assert {"judge", "p"} <= set(data.columns)
     assert data.columns["judge"].tolist() == list("uvuvuvuvu")
     silent = frame.assign(p=frame["p"].mask(frame["question"] == "q5"))
@@ -292,7 +292,7 @@ def test_repeated_prompts_without_context_are_warned_of(read, many_votes):
         ({"winner": [["x"]] * 9}, {}, DataError),
         ({"question": [{}] * 9}, {"context": ["question"]}, DataError),
         ({}, {"context": ["questoin"]}, ColumnError),
-        ({}, {"groups": ["judge"]}, ColumnError),
+        ({}, {"groups": ["judge"], "cov_type": "cluster"}, ColumnError),
         ({}, {"propensity": "estimte"}, ColumnError),
     ],
 )  # fmt: skip

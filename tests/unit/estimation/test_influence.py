@@ -8,10 +8,12 @@ from dmlrank.data.preferences import Cells
 from dmlrank.estimation import influence as module
 from dmlrank.estimation import one_step as steps
 from dmlrank.estimation.cross_fitting import ContextPart, SuppliedMu, clip_and_renormalise
-from dmlrank.estimation.influence import Influence, NuisanceEstimates, blocks_by_context, blocks_by_group
+from dmlrank.estimation.influence import Influence, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import evaluate_contexts, one_step
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.nuisance.training_rows import Folds
+
+from ...support import inputs_of
 
 K, C = 4, 3
 SCORES = {
@@ -56,7 +58,7 @@ def every_pair(mu, target, data):
 
 
 def estimate(score, mu, data, propensity, floor=0.0):
-    return one_step({"target": score}, data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data)).target
+    return one_step({"target": score}, inputs_of(data, mu, propensity, floor)).target
 
 
 def test_influence_values_have_mean_zero(score, case):
@@ -73,7 +75,7 @@ def test_pieces_by_annotator_sum_to_the_correction_of_the_context(score, case):
     data, mu, propensity, annotator = case
     whole = estimate(score, mu, data, propensity)
     blocks, owner = blocks_by_group(data, annotator)
-    split = one_step({"target": score}, data, NuisanceEstimates(mu, propensity), blocks).target
+    split = one_step({"target": score}, inputs_of(data, mu, propensity, blocks=blocks)).target
     assert len(split.correction) > 100
     np.testing.assert_allclose(split.correction_by_context, whole.correction_by_context, atol=1e-13)
     np.testing.assert_array_equal(split.value, whole.value)
@@ -85,7 +87,7 @@ def test_pieces_by_annotator_sum_to_the_correction_of_the_context(score, case):
 def test_a_piece_holds_the_votes_of_one_annotator_on_one_context(case):
     data, mu, propensity, annotator = case
     blocks, owner = blocks_by_group(data, annotator)
-    made = one_step({"target": SCORES["borda"]}, data, NuisanceEstimates(mu, propensity), blocks).target
+    made = one_step({"target": SCORES["borda"]}, inputs_of(data, mu, propensity, blocks=blocks)).target
     assert len({*zip(blocks.context, owner, strict=True)}) == len(owner)
     for block in range(len(owner)):
         total = np.zeros(K)
@@ -105,10 +107,10 @@ def test_chunks_do_not_matter(score, case, by_group, chunk, monkeypatch):
     data, mu, propensity, annotator = case
     blocks = blocks_by_group(data, annotator)[0] if by_group else blocks_by_context(data)
     folds = Folds(np.arange(40) % 3, np.arange(40), 3)
-    whole = one_step({"target": score}, data, NuisanceEstimates(mu, propensity, 0.02), blocks)
+    whole = one_step({"target": score}, inputs_of(data, mu, propensity, 0.02, blocks=blocks))
     monkeypatch.setattr(steps, "CHUNK", chunk)
     for source in (mu, Scattered(mu.mu, folds)):
-        given = {"target": score}, data, NuisanceEstimates(source, propensity, 0.02), blocks, np.ones(data.n_contexts)
+        given = {"target": score}, inputs_of(data, source, propensity, 0.02, blocks=blocks)
         parts = evaluate_contexts(*given)
         for name in ("value", "correction"):
             one, other = (getattr(passed.target, name) for passed in (whole, parts))
@@ -141,7 +143,7 @@ def test_several_scores_in_one_pass_are_those_of_one_pass_each(case):
     data, mu, propensity, _ = case
     names = ("target", "win_share", "position_effect", "projection")
     asked = dict(zip(names, SCORES.values(), strict=True))
-    passed = one_step(asked, data, NuisanceEstimates(mu, propensity, 0.2), blocks_by_context(data))
+    passed = one_step(asked, inputs_of(data, mu, propensity, 0.2))
     assert passed.n_floored > 100
     for score, name in zip(SCORES.values(), names, strict=True):
         together = passed.influences[name]
@@ -158,7 +160,8 @@ def test_the_floored_probabilities_are_used_in_value_derivative_and_residual(cas
     assert (floored != sharp).any()
     for score in (SCORES["bt"], SCORES["rank_centrality"]):
         made = one_step(
-            {"target": score}, data, NuisanceEstimates(SuppliedMu(sharp), propensity, 0.05), blocks_by_context(data)
+            {"target": score},
+            inputs_of(data, SuppliedMu(sharp), propensity, 0.05),
         )
         by_hand = estimate(score, SuppliedMu(floored), data, propensity)
         np.testing.assert_array_equal(made.target.value, by_hand.value)
@@ -172,7 +175,10 @@ def test_the_floored_probabilities_are_used_in_value_derivative_and_residual(cas
 def test_borda_needs_no_floor(case):
     data, mu, propensity, _ = case
     floored, plain = (
-        one_step({"target": SCORES["borda"]}, data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data))
+        one_step(
+            {"target": SCORES["borda"]},
+            inputs_of(data, mu, propensity, floor),
+        )
         for floor in (0.2, 0.0)
     )
     np.testing.assert_array_equal(floored.target.correction, plain.target.correction)

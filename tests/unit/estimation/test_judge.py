@@ -5,9 +5,11 @@ import pytest
 
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import JudgeCorrection, NuisanceEstimates, blocks_by_context, blocks_by_group
+from dmlrank.estimation.influence import JudgeCorrection, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+
+from ...support import inputs_of
 
 WEIGHTS = CategoryWeights.half(3)
 FUNCTIONALS = [Borda(WEIGHTS), BradleyTerry(WEIGHTS), RankCentrality(WEIGHTS), RankCentrality(WEIGHTS, walk="rate")]
@@ -57,7 +59,7 @@ def test_the_formula_written_out(drawn, functional):
     assert 0 < share < 1
     term = judged_of(data, judged, m, rho, share)
     blocks = blocks_by_context(data)
-    got = one_step({"target": functional}, data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), blocks).target
+    got = one_step({"target": functional}, inputs_of(data, SuppliedMu(mu), pi, judge=term, blocks=blocks)).target
     for i in range(data.n_contexts):
         total = np.zeros(3)
         for at, (c, j, k) in enumerate(judged):
@@ -81,7 +83,8 @@ def test_without_order_a_verdict_acts_through_both_orders(drawn, functional):
     m, pi = rng.dirichlet(np.ones(3), size=len(judged)), rng.uniform(0.3, 1, len(data.cells))
     term = judged_of(data, judged, m, np.ones(len(judged)), 1.0)
     got = one_step(
-        {"target": functional}, data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), blocks_by_context(data)
+        {"target": functional},
+        inputs_of(data, SuppliedMu(mu), pi, judge=term),
     ).target.correction_by_context
     for i in range(data.n_contexts):
         table = mu[i]
@@ -103,9 +106,8 @@ def test_a_judge_that_says_what_mu_says_changes_nothing(drawn, functional):
     m = np.array([mu[pair] for pair in judged])
     pi = np.random.default_rng(3).uniform(0.3, 1, len(data.cells))
     term = judged_of(data, judged, m, np.full(len(judged), 0.7), 0.5)
-    nuisances = (NuisanceEstimates(SuppliedMu(mu), pi, judge=one) for one in (term, None))
     with_judge, without = (
-        one_step({"target": functional}, data, one, blocks_by_context(data)).target for one in nuisances
+        one_step({"target": functional}, inputs_of(data, SuppliedMu(mu), pi, judge=one)).target for one in (term, None)
     )
     np.testing.assert_allclose(with_judge.centred, without.centred, atol=1e-12)
     if without.variance_correction is not None:
@@ -122,13 +124,14 @@ def test_annotators_keep_their_votes_and_verdicts_stay_with_the_prompt(drawn):
     by_group, annotator = blocks_by_group(data, group, term.cells.context)
     for functional in FUNCTIONALS:
         whole = one_step(
-            {"target": functional}, data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), blocks_by_context(data)
+            {"target": functional},
+            inputs_of(data, SuppliedMu(mu), pi, judge=term),
         ).target
         parts = one_step(
-            {"target": functional}, data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), by_group
+            {"target": functional}, inputs_of(data, SuppliedMu(mu), pi, judge=term, blocks=by_group)
         ).target
         np.testing.assert_allclose(parts.centred, whole.centred, atol=1e-12)
-        votes_alone = one_step({"target": functional}, data, NuisanceEstimates(SuppliedMu(mu), pi), by_group).target
+        votes_alone = one_step({"target": functional}, inputs_of(data, SuppliedMu(mu), pi, blocks=by_group)).target
         nobody = np.isin(parts.block_context, term.cells.context) & (annotator < 0)
         assert np.abs(parts.correction[nobody]).max() > 0
         assert np.abs(votes_alone.correction[nobody]).max() == 0

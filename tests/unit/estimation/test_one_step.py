@@ -21,7 +21,6 @@ from dmlrank.estimation.diagnostics import calibration
 from dmlrank.estimation.influence import (
     CompressedInfluence,
     Influence,
-    NuisanceEstimates,
     blocks_by_context,
     blocks_by_group,
 )
@@ -41,7 +40,7 @@ from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, MirroredMu
 from dmlrank.nuisance.training_rows import Folds
 from dmlrank.options import in_objects
 
-from ...support import two_of
+from ...support import inputs_of, two_of
 
 K, C, N_FOLDS = 4, 3, 3
 SCORES = {
@@ -67,7 +66,7 @@ def draw(make_data, draw_mu, ordered=True, several=False, soft=False, weighted=F
         data = replace(data, cells=cells, vote_cell=vote_cell, vote_y=y)
     data = data if ordered else data.unordered()
     tables = draw_mu(rng, N_FOLDS, K, C, floor=0.2)
-    models = tuple(ConstantMu(table) for table in tables)
+    models = tuple(ConstantMu(table, np.ones(table.shape[:2])) for table in tables)
     models = models if ordered else tuple(MirroredMu(model, data.flip) for model in models)
     folds = Folds(rng.integers(N_FOLDS, size=n), np.arange(n), N_FOLDS)
     rates = rng.uniform(0.2, 0.9, size=(K, K))
@@ -90,7 +89,7 @@ def in_chunks(given, chunk):
 def both(case, estimands, floor=0.05):
     """The estimates from kinds of identical contexts and those from all contexts."""
     data, mu, propensity, weight = case
-    given = estimands, data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data), weight
+    given = estimands, inputs_of(data, mu, propensity, floor, weight=weight)
     assert len(mu_by_fold(mu).identical_contexts(data)) < data.n_contexts
     kinds = mu_by_fold(mu).identical_contexts(data)
     return evaluate_identical_contexts(kinds, *given), in_chunks(given, CHUNK)
@@ -184,20 +183,19 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_this_is_cheaper(
     data = make_data(np.arange(n), first, second, rng.integers(C, size=n), n_items=K, n_categories=C, n_contexts=n)
     folds = Folds(np.arange(n) % N_FOLDS, np.arange(n), N_FOLDS)
     tables = draw_mu(rng, N_FOLDS, K, C, floor=0.2)
-    mu = CrossFittedMu(tuple(ConstantMu(table) for table in tables), folds, data.x)
-    estimands, blocks = {"target": Borda(CategoryWeights.half(C))}, blocks_by_context(data)
-    nuisances = NuisanceEstimates(mu, np.full(n, 0.3))
-    made = one_step(estimands, data, nuisances, blocks)
+    mu = CrossFittedMu(tuple(ConstantMu(table, np.ones(table.shape[:2])) for table in tables), folds, data.x)
+    estimands, given = {"target": Borda(CategoryWeights.half(C))}, inputs_of(data, mu, np.full(n, 0.3))
+    made = one_step(estimands, given)
     assert isinstance(made.target, CompressedInfluence)
     others = {
-        "propensities": (replace(nuisances, propensity=rng.uniform(0.2, 0.9, n)), blocks),
-        "given mu": (replace(nuisances, mu=SuppliedMu(tables[folds.fold])), blocks),
-        "annotators": (nuisances, blocks_by_group(data, rng.integers(5, size=n))[0]),
+        "propensities": replace(given, propensity=rng.uniform(0.2, 0.9, n)),
+        "given mu": replace(given, mu=SuppliedMu(tables[folds.fold])),
+        "annotators": replace(given, blocks=blocks_by_group(data, rng.integers(5, size=n))[0]),
     }
     for name, case in others.items():
-        assert useful_kinds(estimands, data, *case) is None, name
-        assert isinstance(one_step(estimands, data, *case).target, Influence), name
-    by_hand = one_step(estimands, data, *others["given mu"]).target
+        assert useful_kinds(estimands, case) is None, name
+        assert isinstance(one_step(estimands, case).target, Influence), name
+    by_hand = one_step(estimands, others["given mu"]).target
     np.testing.assert_allclose(made.target.estimate, by_hand.estimate, rtol=1e-12)
     np.testing.assert_allclose(made.target.by_context().centred, by_hand.centred, rtol=1e-11, atol=1e-12)
 
@@ -215,18 +213,14 @@ def test_contexts_with_many_labels_have_the_sums_of_one_derivative_for_each_labe
     data = make_data(context, first, second, drawn, n_items=n_items, n_categories=2, n_contexts=n)
     data = data if ordered else data.unordered()
     assert len(data.cells) > n * n_items * 2
-    models = tuple(ConstantMu(table) for table in draw_mu(rng, N_FOLDS, n_items, 2, floor=0.2))
+    models = tuple(
+        ConstantMu(table, np.ones((n_items, n_items))) for table in draw_mu(rng, N_FOLDS, n_items, 2, floor=0.2)
+    )
     models = models if ordered else tuple(MirroredMu(model, data.flip) for model in models)
     mu = CrossFittedMu(models, Folds(rng.integers(N_FOLDS, size=n), np.arange(n), N_FOLDS), data.x)
     one = score(CategoryWeights.half(2), Graph(~np.eye(n_items, dtype=bool)))
     propensity = rng.uniform(0.2, 0.9, size=(n_items, n_items))[data.cells.first, data.cells.second]
-    given = (
-        {"target": one},
-        data,
-        NuisanceEstimates(mu, propensity, 0.05),
-        blocks_by_context(data),
-        np.ones(data.n_contexts),
-    )
+    given = {"target": one}, inputs_of(data, mu, propensity, 0.05)
     by_label, by_context = (
         evaluate_identical_contexts(mu_by_fold(mu).identical_contexts(data), *given),
         in_chunks(given, 1000),
@@ -412,7 +406,8 @@ def shrunken(mu, share=0.5):
 
 def variance_correction_of(score, mu, data, propensity):
     return one_step(
-        {"target": score}, data, NuisanceEstimates(SuppliedMu(mu), propensity), blocks_by_context(data)
+        {"target": score},
+        inputs_of(data, SuppliedMu(mu), propensity),
     ).target.variance_correction
 
 
@@ -443,7 +438,9 @@ def test_the_pass_sums_it_over_contexts_whatever_the_blocks_are(score, make_data
         / n
     )
     for blocks in (blocks_by_context(data), blocks_by_group(data, rng.integers(5, size=120))[0]):
-        made = one_step({"target": score}, data, NuisanceEstimates(SuppliedMu(mu), propensity), blocks, weight).target
+        made = one_step(
+            {"target": score}, inputs_of(data, SuppliedMu(mu), propensity, blocks=blocks, weight=weight)
+        ).target
         # The pass takes a difference per labelled pair where the score allows it, another step than the twin has.
         np.testing.assert_allclose(made.variance_correction, twin, rtol=1e-5, atol=1e-10 * np.abs(twin).max())
         assert made.without_correction().variance_correction is None

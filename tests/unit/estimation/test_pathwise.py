@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from dmlrank.estimation.bt_restricted import RestrictedBradleyTerry
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import NuisanceEstimates, blocks_by_context, blocks_by_group
+from dmlrank.estimation.influence import blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import (
     FUNCTIONALS,
@@ -27,7 +27,7 @@ from dmlrank.functionals import (
 from dmlrank.functionals.linear_scores import PositionEffect, WinShare
 from dmlrank.nuisance.propensity import TabulatedPairPropensity
 
-from ...support import either_order, without_order
+from ...support import either_order, inputs_of, without_order
 from .populations import Population, data_of, slope, submodels
 
 N_PROMPTS, N_ITEMS = 2, 3
@@ -77,7 +77,8 @@ def uncentred(score, population, make_data, ordered=True, annotators=False):
     if annotators:
         blocks, _ = blocks_by_group(data, np.arange(data.n_votes) % 2)
     made = one_step(
-        {"target": score}, data, NuisanceEstimates(SuppliedMu(population.mu[prompt]), propensity), blocks
+        {"target": score},
+        inputs_of(data, SuppliedMu(population.mu[prompt]), propensity, blocks=blocks),
     ).target
     return made.value + made.correction_by_context
 

@@ -11,10 +11,11 @@ import pytest
 
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import JudgeCorrection, NuisanceEstimates, blocks_by_context, blocks_by_group
+from dmlrank.estimation.influence import JudgeCorrection, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, RankCentrality, SoftMin
 
+from ...support import inputs_of
 from .populations import data_of, submodels
 
 N_PROMPTS, N_ITEMS, N_VERDICTS = 2, 3, 2
@@ -107,7 +108,8 @@ def uncentred(functional, population, make_data, verdicts=True, annotators=False
         blocks, _ = blocks_by_group(data, np.arange(data.n_votes) % 2, cells.context)
     judged = JudgeCorrection(cells, weight, given, label)
     made = one_step(
-        {"target": functional}, data, NuisanceEstimates(SuppliedMu(mu[prompt]), propensity, judge=judged), blocks
+        {"target": functional},
+        inputs_of(data, SuppliedMu(mu[prompt]), propensity, judge=judged, blocks=blocks),
     ).target
     return made.value + made.correction_by_context
 

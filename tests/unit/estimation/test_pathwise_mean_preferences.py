@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import NuisanceEstimates, blocks_by_context
 from dmlrank.estimation.mean_preferences import mean_preference_influence, mean_preferences
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import CategoryWeights, Custom, named
 from dmlrank.functionals.linear_scores import Linearised, curvature_bias, jacobian_at
 
-from ...support import without_order
+from ...support import inputs_of, without_order
 from .populations import Population, submodels
 from .test_pathwise import KINDS, N_ITEMS, as_data, check_gradient, drawn_mu, either_order
 
@@ -26,11 +25,12 @@ def drawn_population(rng, n_categories, ordered):
     return Population(rng, mu if ordered else without_order(mu))
 
 
-def nuisances_of(population, data, ordered):
+def given(population, data, ordered, weight):
     pi = population.propensity()
     pi = pi if ordered else either_order(pi)
     prompt, cells = population.prompt, data.cells
-    return NuisanceEstimates(SuppliedMu(population.mu[prompt]), pi[prompt[cells.context], cells.first, cells.second])
+    of_cells = pi[prompt[cells.context], cells.first, cells.second]
+    return inputs_of(data, SuppliedMu(population.mu[prompt]), of_cells, weight=weight)
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -48,14 +48,13 @@ def test_influence_of_mean_preferences_is_a_gradient(name, ordered, make_data):
         return functional.value(np.tensordot(share, counted, 1)[None])[0]
 
     data = as_data(population, make_data, ordered)
-    nuisances, blocks = nuisances_of(population, data, ordered), blocks_by_context(data)
     # Every atom is a context, so that weights make the sample the population.
-    everyone = base * len(base)
-    means = mean_preferences(data, nuisances, blocks, everyone)
+    inputs = given(population, data, ordered, base * len(base))
+    means = mean_preferences(inputs)
     np.testing.assert_allclose(means.one_step[0], np.tensordot(population.share, population.mu, 1), atol=1e-12)
     np.testing.assert_allclose(means.plugin, means.one_step, atol=1e-12)
     score = Linearised.at(functional, means.one_step[0])
-    result = one_step({"target": score}, data, nuisances, blocks, everyone).target
+    result = one_step({"target": score}, inputs).target
     np.testing.assert_allclose(result.estimate, theta(base), atol=1e-9)
     phi = result.value + result.correction_by_context - theta(base)
     for direction, derivative in submodels(theta, rng, base):
@@ -78,12 +77,11 @@ def test_influence_in_overlapping_groups_is_a_gradient(name, make_data):
         return functional.value(np.stack(tables)).ravel()
 
     data = as_data(population, make_data)
-    nuisances, blocks = nuisances_of(population, data, True), blocks_by_context(data)
-    weight = base * worth[population.prompt]
+    inputs = given(population, data, True, base * worth[population.prompt])
     members = groups[:, population.prompt]
-    means = mean_preferences(data, nuisances, blocks, weight, members=members)
+    means = mean_preferences(inputs, members)
     scores = [Linearised.at(functional, table) for table in means.one_step]
-    influence = mean_preference_influence(scores, data, nuisances, blocks, weight, members=members)
+    influence = mean_preference_influence(scores, inputs, members)
     np.testing.assert_allclose(influence.estimate, theta(base), atol=1e-9)
     # Every atom is a context, whose influence values have the weight of the atom among all atoms as a factor.
     joint = influence.by_context()

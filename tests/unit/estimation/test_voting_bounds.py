@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import NuisanceEstimates, blocks_by_context
+from dmlrank.estimation.influence import blocks_by_context
 from dmlrank.estimation.voting_bounds import (
     BoundInputs,
     CorrectionRows,
@@ -20,7 +20,7 @@ from dmlrank.estimation.voting_bounds import (
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, Graph, RankCentrality, SoftMin
 from dmlrank.nuisance.propensity import TabulatedPairPropensity
 
-from ...support import without_order
+from ...support import inputs_of, without_order
 from .populations import Population, data_of, slope, submodels
 
 N_PROMPTS, N_ITEMS = 2, 3
@@ -112,9 +112,9 @@ class ShownPopulation:
             annotator=None,
             shares_rates=False,
         )
-        nuisances = NuisanceEstimates(SuppliedMu(mu), pi[x, cells.first, cells.second], floor)
+        fit = inputs_of(data, SuppliedMu(mu), pi[x, cells.first, cells.second], floor, blocks=blocks)
         worth = np.subtract(weights.first, weights.second)
-        return BoundInputs(data, nuisances, blocks, voting, np.ones(len(self.atoms)), worth), base
+        return BoundInputs(fit, voting, worth), base
 
 
 def drawn(rng, n_categories, ordered):
@@ -224,9 +224,9 @@ def test_the_influence_where_every_pair_counts_as_shown(name, make_data):
         annotator=None,
         shares_rates=False,
     )
-    nuisances = NuisanceEstimates(SuppliedMu(population.mu[prompt]), cell_pi)
+    fit = inputs_of(data, SuppliedMu(population.mu[prompt]), cell_pi, blocks=blocks)
     worth = np.subtract(weights.first, weights.second)
-    inputs = BoundInputs(data, nuisances, blocks, voting, np.ones(data.n_contexts), worth)
+    inputs = BoundInputs(fit, voting, worth)
     evaluate = additive_bounds if name in SHARP else first_order_bounds
     (part,) = evaluate(functional, contrast[None], [gamma], inputs)
     g = gradient(functional, population.mu, contrast, ordered=True)
@@ -270,7 +270,7 @@ def test_bounds_are_the_extremes_over_all_laws(name, make_data):
     inputs, _ = ShownPopulation(rng, mu, rate).inputs(make_data, weights, ordered=True)
     (part,) = additive_bounds(functional, CONTRASTS, [gamma], inputs)
     prompt = 0
-    atom = int(np.flatnonzero(np.all(inputs.nuisances.mu.mu == mu[prompt], axis=(1, 2, 3)))[0])
+    atom = int(np.flatnonzero(np.all(inputs.fit.mu.mu == mu[prompt], axis=(1, 2, 3)))[0])
     pairs = list(itertools.permutations(range(N_ITEMS), 2))
     combinations = list(itertools.product(*(vertices(mu[prompt][pair], gamma) for pair in pairs)))
     moved = np.tile(mu[prompt], (len(combinations), 1, 1, 1))

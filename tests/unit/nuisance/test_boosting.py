@@ -16,7 +16,7 @@ from dmlrank.nuisance.boosting import (
     GRIDS,
     SETTABLE,
     BinnedPairs,
-    BoosterSpec,
+    BinnedRows,
     RandomSearch,
     Settings,
     check_tune,
@@ -308,22 +308,22 @@ def test_the_same_whatever_the_threads(draw_rows):
         predictions = []
         for n_jobs in (1, 2):
             with computing_with(n_jobs):
-                booster = train_booster(rows, BoosterSpec(3, True, tune), np.random.default_rng(0))
+                booster = train_booster(BinnedRows.of(rows, tune, 3), np.random.default_rng(0))
             predictions.append(booster.predict(rows.features))
         np.testing.assert_array_equal(*predictions)
 
 
 def test_selection_is_binary_and_without_items_no_feature_is_categorical(draw_rows):
     rows = draw_rows(6, n_classes=2)
-    booster = train_booster(rows, BoosterSpec(None, False, TUNE), np.random.default_rng(0))
+    booster = train_booster(BinnedRows.of(rows, TUNE, has_items=False), np.random.default_rng(0))
     assert booster.predict(rows.features).shape == (500,)
     assert "==" not in {node["decision_type"] for node in splits(booster)}
 
 
 def test_bins_may_be_changed_and_nothing_is_printed_about_other_parameters(draw_rows, capfd):
-    train_booster(draw_rows(8), BoosterSpec(3, True, TUNE | {"boosting": "dart"}), np.random.default_rng(0))
+    train_booster(BinnedRows.of(draw_rows(8), TUNE | {"boosting": "dart"}, 3), np.random.default_rng(0))
     assert capfd.readouterr() == ("", "")
-    coarse = train_booster(draw_rows(8), BoosterSpec(3, True, TUNE | {"max_bin": 3}), np.random.default_rng(0))
+    coarse = train_booster(BinnedRows.of(draw_rows(8), TUNE | {"max_bin": 3}, 3), np.random.default_rng(0))
     assert len({node["threshold"] for node in splits(coarse) if node["split_feature"] == 0}) <= 2
 
 

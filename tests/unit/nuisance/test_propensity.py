@@ -13,7 +13,7 @@ import dmlrank as dr
 from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.nuisance import boosting, pair_choice  # noqa: F401 (loaded before what they import is replaced)
 from dmlrank.nuisance.all_pairs import predict
-from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster
+from dmlrank.nuisance.boosting import BinnedRows, train_booster
 from dmlrank.nuisance.outcome_model import main_effects  # noqa: F401
 from dmlrank.nuisance.propensity import (
     boosters_by_fold,
@@ -50,10 +50,10 @@ def any_probability(rows):
     return 1 / (1 + np.exp(-1 - rows[:, 0]))
 
 
-def train_stub(rows, spec, *_):
-    """Instead of training a booster, return one that knows the probabilities."""
-    assert spec.n_classes is None
-    return Stub(pair_probability if spec.has_items else any_probability)
+def train_stub(rows, *_):
+    """Instead of training a booster on the only feature, and on items, return one that knows the probabilities."""
+    assert rows.n_classes is None
+    return Stub(pair_probability if rows.n_features > 1 else any_probability)
 
 
 def predict_one_by_one(booster, x, n_items):
@@ -175,9 +175,9 @@ def settings_by_fold(data, tune):
     """Propensities, and the settings that each fold's booster is trained with."""
     settings_of_folds = []
 
-    def train(rows, spec, rng, settings):
+    def train(rows, rng, settings):
         settings_of_folds.append(settings)
-        return train_booster(rows, spec, rng, settings)
+        return train_booster(rows, rng, settings)
 
     return estimate(data, tune, train), settings_of_folds
 
@@ -226,7 +226,7 @@ def test_all_that_threads_give_to_lightgbm_asks_for_the_same_number_of_its_threa
     folds = Folds(np.arange(data.n_contexts) % N_FOLDS, data.seed_order, N_FOLDS)
     rngs = [np.random.default_rng(seed) for seed in range(N_FOLDS)]
     with computing_with(2):
-        boosters_by_fold(rows, folds, BoosterSpec(None, True, "cv"), rngs)
+        boosters_by_fold(rows, folds, rngs)
     assert len(numbers) > N_FOLDS
     assert set(numbers) == {1}
 

@@ -10,7 +10,7 @@ from dmlrank.exceptions import OptionError
 from dmlrank.functionals import CategoryWeights, Custom
 from dmlrank.options import in_objects
 from dmlrank.planning import allocation
-from dmlrank.planning.precision import solve
+from dmlrank.planning.solution import solve
 
 from ...support import true_first_stages, without_order
 

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 import dmlrank as dr
 from dmlrank.options import in_objects
 from dmlrank.planning.criteria import Goal
-from dmlrank.planning.precision import covariance_of
+from dmlrank.planning.solution import covariance_of
 
 from ...support import two_of, votes_of
 

@@ -20,12 +20,13 @@ from scipy.stats import t as student
 import dmlrank as dr
 from dmlrank._utils.tasks_and_threads import collected_warnings, computing, computing_with
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
+from dmlrank.functionals import Custom, Functional
 from dmlrank.options import in_objects
 from dmlrank.planning import allocation, problem
 from dmlrank.planning.allocation import allocate, kkt_residual
 from dmlrank.planning.criteria import Goal
-from dmlrank.planning.precision import solve
 from dmlrank.planning.problem import Limits
+from dmlrank.planning.solution import solve
 
 from ...support import FORMULA, needs, two_of, without_order
 
@@ -666,6 +667,37 @@ def test_a_plan_from_a_fit_says_why_its_predictions_may_not_hold():
     assert ("may not hold for these data" in text) == bool(sure.diagnostics.doubts)
 
 
+def test_the_uniform_plan_of_a_summary_costs_as_much_as_the_plan(mu):
+    plan = dr.design(mu, "borda", budget=1e6, contrasts=["model_0 - model_1"])
+    assert plan.slack
+    assert plan.expected_cost < 0.9 * plan.problem.total_cost
+    assert f"the uniform plan has {plan.expected_cost / 6:,.1f} labels of each pair" in " ".join(str(plan).split())
+
+
+class OneOrder(Functional):
+    """A functional of a user that reads the pairs (j, k) with j < k alone."""
+
+    name = "one_order"
+    interior = False
+
+    def value(self, mu):
+        first, second = np.triu_indices(mu.shape[1], 1)
+        signs = np.zeros((len(first), mu.shape[1]))
+        signs[np.arange(len(first)), first], signs[np.arange(len(first)), second] = 1, -1
+        return mu[:, first, second, 0] @ signs
+
+    def derivative(self, mu, delta):
+        return self.value(delta)
+
+
+def test_a_functional_of_one_display_order_has_plans_of_ordered_pairs_alone(mu):
+    with pytest.raises(OptionError, match="reads the two display orders of a pair in different ways"):
+        dr.design(mu, OneOrder(), budget=30, position_bias=False)
+    assert dr.design(mu, OneOrder(), budget=30).propensity[:, 3, 0].max() < 0.1
+    of_both = dr.design(mu, Custom(OneOrder().value, interior=False), budget=30, position_bias=False)
+    assert of_both.expected_cost == pytest.approx(30)
+
+
 BY_COUNTS = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "min_labels": 1, "rng": 0}
 
 
@@ -716,6 +748,17 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered):
     assert "larger than that of the fit without the planned labels" in " ".join(str(less).split())
     with pytest.raises(OptionError, match="weights pairs by its own labels"):
         res.design(1500, contrasts=[pair], from_scratch=True).regret(np.asarray(tables))
+
+
+def test_the_smallest_budget_has_the_weights_of_its_own_labels():
+    rng = np.random.default_rng(3)
+    votes = voted(rng, np.linspace(0.6, -0.6, 6), *two_of(rng, 6, 900), np.arange(900))
+    res = dr.dml_rank(FORMULA, votes, **in_objects({"position_bias": False, **BY_COUNTS}))
+    plan = res.design(60)
+    # The second differs by much in the weights that it has from those of its own budget.
+    found = plan.for_width(0.7 * plan.predicted()["width"].max())
+    assert found.objective == pytest.approx(res.design(found.budget).objective, rel=1e-3)
+    assert found.predicted()["width"].max() == pytest.approx(0.7 * plan.predicted()["width"].max(), rel=1e-3)
 
 
 def unequal_arena(seed, n=300):

@@ -12,8 +12,8 @@ import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
 from dmlrank.planning import from_fit, problem
 from dmlrank.planning.allocation import allocate
-from dmlrank.planning.cells import cell_rates
-from dmlrank.planning.precision import cheapest, solve
+from dmlrank.planning.problem import cell_rates
+from dmlrank.planning.solution import cheapest, solve
 
 from ...support import chunks_of
 

@@ -434,8 +434,10 @@ def test_a_table_of_earlier_models_plans_as_their_fit_does() -> None:
     ("change", "options", "error", "message"),
     [
         (lambda table: table.assign(a=np.nan), {}, DataError, "240 of 960 scores of the table are missing"),
-        (lambda table: table.assign(name="x"), {}, DataError, "holds 'x' in row 4, model 'name'"),
+        (lambda table: table.assign(name="x"), {}, DataError, "holds 'x' (model 'name') in row 4"),
         (lambda table: table, {"graph": np.eye(4)}, OptionError, "graph= belongs to a plan of labels"),
+        (lambda table: table, {"prompts": "fixed"}, OptionError, "prompts= belongs to a plan of labels"),
+        (lambda table: table.rename_axis("model"), {}, DataError, "the index of the table is named 'model'"),
         (lambda table: table, {"functional": "bt"}, OptionError, "functional= belongs to a plan of labels"),
         (lambda _: np.full((5, 2, 2, 2), 0.5), {"candidate": "new"}, OptionError, "candidate= is a model of a plan"),
     ],

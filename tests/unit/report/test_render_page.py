@@ -22,7 +22,7 @@ from dmlrank.data.graph import Graph, VoteCounts
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.simultaneous import PairTests, Separation
 from dmlrank.report.phrases import SummaryLevel, without_code
-from dmlrank.report.render_page import Board, Masthead, interval_text, number_text, write_page
+from dmlrank.report.render_page import Board, Masthead, number_text, write_page
 
 from ...support import FORMULA, HOSTILE_NAMES, needs, simulated_votes
 
@@ -439,7 +439,6 @@ def test_sentences_have_minus_signs_like_the_table_and_the_verdict_comes_first(a
 def test_numbers_are_written_with_a_minus_sign():
     assert number_text(-0.0004, 3) == "0.000"
     assert number_text(-1.5, 1) == "−1.5"
-    assert interval_text(-2.0, 1.0, 0) == "−2 to 1"
 
 
 def test_days_of_data_and_fit_stand_below_the_title():

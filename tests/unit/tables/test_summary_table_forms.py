@@ -8,8 +8,8 @@ import re
 import pandas as pd
 import pytest
 
-from dmlrank.cli.write_files import write_table
-from dmlrank.tables.summary_table import Summary, display_width, not_a_formula
+from dmlrank._utils.atomic_write import write_file
+from dmlrank.tables.summary_table import Summary, display_width, not_a_formula, safe_csv
 
 from ...support import read_frame
 
@@ -111,7 +111,7 @@ HOSTILE = ["m\r=cmd", "m\n@x", "m\r\n-1+2", "\r=x", 'q"\r"=x', "m\u2028+x", "m;=
 
 def test_no_line_break_in_a_name_starts_a_row_or_a_formula(tmp_path):
     path = str(tmp_path / "frame.csv")
-    write_table(path, pd.DataFrame({"model": HOSTILE, "m\r=x": 0.5}))
+    write_file(path, safe_csv(pd.DataFrame({"model": HOSTILE, "m\r=x": 0.5})))
     for text in (pathlib.Path(path).read_bytes().decode(), table(HOSTILE).as_csv()):
         frame = pd.read_csv(io.StringIO(text, newline=""))
         assert frame["model"].tolist() == [not_a_formula(name) for name in HOSTILE]

@@ -20,9 +20,8 @@ from ..inference.score_limits import WinShares, normal_critical
 from ..inference.simultaneous import MaxT
 from ..options import METHODS
 from .allocation import NEARLY_STATIONARY, allocate, by_steps, kkt_residual, level_of, with_interdependent_labels
-from .cells import Computed, Propensities, Rows
 from .criteria import Goal, Targets
-from .problem import Limits, Problem, VoteProblem
+from .problem import Computed, Limits, Problem, Propensities, Rows, VoteProblem
 from .score_plan import ScoreProblem
 
 S = TypeVar("S", bound="Solution")
