@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import check_flag, check_whole, place_of, places_of, resolve_seed
+from .._utils.argument_checks import check_flag, check_whole, places_of, resolve_seed
 from .._utils.atomic_write import write_file
 from .._utils.tasks_and_threads import (
     Report,
@@ -58,7 +58,7 @@ from ..report.fit_summary import (
 )
 from ..report.phrases import SummaryLevel, doubt_note, enumerated, some_of
 from ..tables.summary_table import Summary, inert
-from .ranking import Boards, PairwiseResults, RankSets, make_boards, pairs_to_compare, places_to_compare
+from .ranking import Boards, PairwiseResults, RankSets, make_boards, pairs_to_compare
 from .requirements import Needs, members, named_estimates, require_steps
 from .units_and_views import (
     adjusted_p_values,
@@ -468,8 +468,7 @@ class RankResults(Boards):
                 f"delta={delta!r} with side='two-sided': differences of all pairs have no direction; give "
                 f"side='larger', 'noninferiority' or 'equivalence', or a model with against="
             )
-        chosen = places_to_compare(e, models, against)
-        first, second = pairs_to_compare(chosen, None if against is None else place_of(e.models, against), side)
+        chosen, first, second = pairs_to_compare(e, models, against, side)
         tests = compare_differences(
             e.estimate, self.simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
         )
