@@ -26,7 +26,6 @@ _NAMED = (
     *("context", "missing", "run", "position_bias", "judge"),
     *("functional", "estimator", "adjust", "weights", "propensity", "alpha", "rng"),
 )
-_CHECKED = _NAMED[:5]
 # Keywords of pairs_from_scores() that --set knows where --scores is given, and the columns that are models.
 SCORE_OPTIONS = ("margin", "lower_is_better", "models")
 # Keywords of read_log() that --set knows.
@@ -58,7 +57,7 @@ def add_inputs(command: argparse.ArgumentParser, text: str = "") -> None:
 
 def add_fit_options(command: argparse.ArgumentParser, *, checked: bool = False, without: Collection[str] = ()) -> None:
     """Add the options of a fit; with ``checked`` those of check(), which trains nothing."""
-    for name in _CHECKED if checked else _NAMED:
+    for name in _NAMED[:5] if checked else _NAMED:
         option = OPTIONS[name]
         known: dict[str, Any] = {"choices": option.words} if option.words else {}
         known |= {"type": option.parse} if option.parse is not None else {}

@@ -396,7 +396,7 @@ def _gate(given: argparse.Namespace) -> Said:
         counted = "are left out" if how == "left-out" else "count as the lowest score"
         decision = {**decision, "lost_runs": lost}
         further.append(f"lost runs {counted}")
-    if request is not None and (gaps := gate.gaps_of_scores(every, question[:2])):
+    if request is not None and isinstance(every, DerivedPairs) and (gaps := gate.gaps_of_scores(every, question[:2])):
         further.append(gaps)
     n_all = len(scores.values) if scores is not None and results.estimates.are_means and how != "lowest" else 0
     if (n_left := n_all - results.estimates.description.n_contexts) > 0:

@@ -13,6 +13,7 @@ from ..exceptions import OptionError
 from ..tables.summary_table import decimals, fewest_decimals, fixed_text, p_value_clause
 
 if TYPE_CHECKING:
+    from ..data.derived_pairs import DerivedPairs
     from ..fit.estimates import Estimates
     from ..results.rank_results import RankResults
     from ..tables.summary_table import Summary
@@ -45,12 +46,8 @@ def _check_margin(e: Estimates, margin: float) -> None:
         )
 
 
-def gaps_of_scores(frame: object, models: Sequence[str]) -> str:
+def gaps_of_scores(frame: DerivedPairs, models: Sequence[str]) -> str:
     """Say on how many prompts two models have no score in comparisons derived from scores; empty where on none."""
-    from ..data.derived_pairs import DerivedPairs
-
-    if not isinstance(frame, DerivedPairs):
-        return ""
     n_missing = {name: int(np.isnan(frame.values[:, frame.models.index(name)]).sum()) for name in models}
     counts = " and ".join(f"{n:,} of {name}" for name, n in n_missing.items() if n)
     of_any = "are left out, whatever they would count; with --run RUN the decision has to hold for any scores there"

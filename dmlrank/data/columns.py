@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +69,8 @@ def align_pairs_by_name(value: T, items: Sequence[str], *, name: str) -> T | Any
     return value.to_numpy()[places[0]][:, places[1]]
 
 
+# Half of a surrogate pair, which UTF-8 cannot encode.
+HALF_PAIR = re.compile("[\ud800-\udfff]")
 # Before version 3, pandas compares texts up to the character NUL.
 _COMPARES_UP_TO_NUL = len(pd.unique(np.array(["a\0b", "a"], dtype=object))) == 1
 
@@ -220,19 +223,10 @@ def _check_whole_names_are_compared(column: pd.Series) -> None:
 def check_unicode(columns: Sequence[object], names: Iterable[str]) -> None:
     """Raise where a name cannot be encoded in UTF-8, as tables and files of results need it."""
     for name in names:
-        if not is_unicode(name):
+        if HALF_PAIR.search(name):
             raise DataError(
                 f"column {columns[0]!r} holds the name {name!r}, which has half of a surrogate pair; correct it"
             )
-
-
-def is_unicode(name: str) -> bool:
-    """Whether a name can be encoded in UTF-8: half of a surrogate pair cannot."""
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def check_identity(columns: object, levels: Iterable[Hashable]) -> None:

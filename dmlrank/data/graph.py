@@ -190,19 +190,14 @@ class VoteCounts:
         return int(self.used.sum()) // 2
 
     @property
-    def n_total(self) -> int:
-        """Number of all votes."""
-        return int(self.total.sum()) // 2
-
-    @property
     def n_left_out(self) -> int:
         """Number of votes on pairs that are not compared."""
-        return self.n_total - self.n_used
+        return int((self.total - self.used).sum()) // 2
 
     @property
     def share_used(self) -> float:
         """Votes on compared pairs as a share of all votes."""
-        return self.n_used / max(self.n_total, 1)
+        return float(self.used.sum() / max(self.total.sum(), 1))
 
     @property
     def models_losing_many(self) -> NDArray[np.intp]:

@@ -51,17 +51,14 @@ SPELLINGS = {
     "both_good": "both_good bothgood tie_bothgood tie_both_good",
     "both_bad": "both_bad bothbad tie_bothbad tie_both_bad neither",
 }
-_MEANING_OF_WORD: dict[Hashable, str] = {
-    word: meaning for meaning, words in SPELLINGS.items() for word in words.split()
-}
 
 
-def _vocabulary(first: str, second: str, tie: str) -> dict[Hashable, str]:
+def _vocabulary(*words: str, meanings: Iterable[str] = ("first", "second", "tie")) -> dict[Hashable, str]:
     """Return the meanings of the words of a vocabulary of results."""
-    sides = {"first": first, "second": second, "tie": tie}
-    return {word: meaning for meaning, words in sides.items() for word in words.split()}
+    return {word: meaning for meaning, some in zip(meanings, words, strict=True) for word in some.split()}
 
 
+_MEANING_OF_WORD = _vocabulary(*SPELLINGS.values(), meanings=SPELLINGS)
 # A column of labels is read by a vocabulary that has all of them, and only if no other one reads them otherwise.
 _VOCABULARIES: tuple[dict[Hashable, str], ...] = (
     _MEANING_OF_WORD,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from .._utils.argument_checks import as_names, checked, number_in
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, first_of, listed, shown
-from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
+from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity, value_codes
 from .derived_pairs import DerivedPairs, Runs
 from .formula.parse import SHAPE_OF_SCORES, parse_formula
@@ -305,45 +305,36 @@ def _derive(
     if not prompts:
         raise OptionTypeError("prompt= names no column; name the column, or the columns, that identify a prompt")
     keys = [*prompts, *annotators]
-    is_run = table[model].notna().to_numpy() | ~np.isnan(values) | (not runs)
-    missing = {name: table[name].isna() for name in keys}
-    missing |= {name: table[name].isna() & is_run for name in (model, *([] if run is None else [run]))}
+    coded = {name: CodedColumn.of(table[name]) for name in (*keys, model, *([] if run is None else [run]))}
+    coded[model], changed = coded[model].with_plain_names()
+    # A name of blanks is none.
+    is_run = (coded[model].codes >= 0) | ~np.isnan(values) | (not runs)
+    missing = {name: (column.codes < 0) & (is_run | (name in keys)) for name, column in coded.items()}
     if any(mask.any() for mask in missing.values()):
         counts = ", ".join(f"{name!r} in {first_of(mask)}" for name, mask in missing.items() if mask.any())
         raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
-    coded = {name: CodedColumn.of(table[name]) for name in (*keys, model)}
-    coded[model], changed = coded[model].with_plain_names()
-    for name, column in coded.items():
-        check_identity(name, column.levels)
-    record = np.asarray(pd.DataFrame({name: coded[name].codes for name in keys}).groupby(keys, sort=False).ngroup())
-    names = [name_of(level) for level in coded[model].levels]
-    by_name = np.argsort(np.array(names, dtype=object), kind="stable")
-    place = np.empty(len(names), dtype=np.intp)
-    place[by_name] = np.arange(len(names))
-    item = np.where(table[model].notna(), place[coded[model].codes], -1)
-    first_row = np.unique(record, return_index=True)[1]
-    found = None
+    for name in (*keys, model):
+        check_identity(name, coded[name].levels)
+    codes = pd.DataFrame({name: column.codes for name, column in coded.items()})
+    record = np.asarray(codes.groupby(keys, sort=False).ngroup())
+    models = tuple(sorted(map(name_of, coded[model].levels)))
+    item, first_row = coded[model].places(models), np.unique(record, return_index=True)[1]
     if not runs or run is not None:
-        _refuse_repeats(table[is_run], record[is_run], item[is_run], keys=keys, model=model, run=run)
-    if runs:
-        found = Runs.of(record, item, values, (len(first_row), len(names)))
-        by_model = found.table().mean
-    else:
-        by_model = np.full((len(first_row), len(names)), np.nan)
-        by_model[record, item] = values
+        _refuse_repeats(table[is_run], codes[is_run], model)
+    found = Runs.of(record, item, values, (len(first_row), len(models)))
     constant = []
     for name in table.columns:
-        codes = value_codes(table[name])
-        if name not in (model, number) and (codes == codes[first_row][record]).all():
+        values_of = value_codes(table[name])
+        if name not in (model, number) and (values_of == values_of[first_row][record]).all():
             constant.append(name)
     derived = DerivedPairs(
         table=table[constant].iloc[first_row].reset_index(drop=True),
         prompt=prompts,
-        models=tuple(names[j] for j in by_name),
-        values=by_model,
+        models=models,
+        values=found.table().mean,
         margin=0.0,
         number=number,
-        runs=found,
+        runs=found if runs else None,
         n_names_changed=len(changed),
         run=run,
         model=model,
@@ -359,19 +350,14 @@ def require_comparison(derived: DerivedPairs) -> None:
         raise DataError(f"no two models have a {derived.number!r} on one of {len(derived.values)} prompts")
 
 
-def _refuse_repeats(
-    table: pd.DataFrame, record: IntArray, item: IntArray, *, keys: Sequence[str], model: str, run: str | None
-) -> None:
-    """Raise :class:`DataError` where a record has several rows of one model, or of one run of a model; all (rows,)."""
-    names, codes = [*keys, model], pd.DataFrame({"record": record, "item": item})
-    if run is not None:
-        names, codes["run"] = [*names, run], CodedColumn.of(table[run]).codes
+def _refuse_repeats(table: pd.DataFrame, codes: pd.DataFrame, model: str) -> None:
+    """Raise where several rows have the same codes of the columns of prompt, ranking, model and run."""
     is_repeated = codes.duplicated(keep=False).to_numpy()
     if is_repeated.any():
         first = int(np.argmax(is_repeated))
         row, n_rows = table.iloc[first], int((codes == codes.iloc[first]).all(axis=1).sum())
+        named = ", ".join(f"{name} {name_of(row[name])!r}" for name in map(str, codes))
         raise DataError(
-            f"{', '.join(f'{name} {name_of(row[name])!r}' for name in names)} has {n_rows} rows; one is allowed. Drop "
-            f"duplicates, or name all columns that identify a prompt (context=), a run (run= of a fit to "
-            f"'score ~ 1 | {model}') or a grader (in prompt= or annotator=)"
+            f"{named} has {n_rows} rows; one is allowed. Drop duplicates, or name all columns that identify a prompt "
+            f"(context=), a run (run= of a fit to 'score ~ 1 | {model}') or a grader (in prompt= or annotator=)"
         )

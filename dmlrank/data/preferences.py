@@ -75,9 +75,12 @@ class Cells(RowRecord):
 
     def counts(self, n_items: int) -> NDArray[np.int64]:
         """Return the labelled cells of every ordered pair, (K, K); above the diagonal where order does not matter."""
-        pair = self.first * n_items + self.second
-        counts = np.bincount(pair, self.copies, minlength=n_items**2)
-        return counts.astype(np.int64).reshape(n_items, n_items)
+        return self.sums(self.copies, n_items).astype(np.int64)
+
+    def sums(self, amounts: AnyArray | None, n_items: int) -> FloatArray:
+        """Return the sums of amounts of cells, (m,), by ordered pair, (K, K); numbers of cells when None."""
+        sums = np.bincount(self.first * n_items + self.second, amounts, n_items**2)
+        return np.asarray(sums.reshape(n_items, n_items), dtype=float)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,9 +209,7 @@ class PreferenceData:
 
     def pair_votes(self) -> NDArray[np.int64]:
         """Return the number of votes on every ordered pair, (K, K)."""
-        pair = self.cells.first * self.n_items + self.cells.second
-        votes = np.bincount(pair, weights=self.cells.n_votes, minlength=self.n_items**2)
-        return votes.astype(np.int64).reshape(self.n_items, self.n_items)
+        return self.cells.sums(self.cells.n_votes, self.n_items).astype(np.int64)
 
     def contexts_beside(self, items: BoolArray | None) -> BoolArray:
         """Return the contexts, (n,), but for those all of whose labels are of pairs with one of some items, (K,)."""

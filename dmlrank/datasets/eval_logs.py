@@ -6,7 +6,7 @@ import json
 import os
 import re
 import zipfile
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
@@ -286,8 +286,11 @@ def files_by_kind(path: LogPath, damaged: list[str] | None = None) -> dict[str, 
             if not file.stat().st_size:
                 raise DataError(f"{str(file)!r} is empty: its run wrote nothing; leave the file out, or run it again")
             kind = _kind_of(file)
-            if damaged is not None:
-                _read_whole(file)
+            if damaged is not None and ending(file) == ".eval":
+                _inspect_header(file)
+                _inspect_member(file, "summaries.json")
+            elif damaged is not None and ending(file) == ".jsonl":
+                deque(read_lines(file), maxlen=0)  # raises where the file cannot be read to its end
         except DataError as error:
             if damaged is None:
                 raise
@@ -296,16 +299,6 @@ def files_by_kind(path: LogPath, damaged: list[str] | None = None) -> dict[str, 
         if kind is not None:
             kinds.setdefault(kind, []).append(file)
     return dict(sorted(kinds.items()))
-
-
-def _read_whole(file: Path) -> None:
-    """Raise where a file cannot be read to its end."""
-    if ending(file) == ".eval":
-        _inspect_header(file)
-        _inspect_member(file, "summaries.json")
-    elif ending(file) == ".jsonl":
-        for _ in read_lines(file):
-            pass
 
 
 def _kind_of(file: Path) -> str | None:
@@ -386,7 +379,7 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task
         if task is None or about.name("task") in task:
             ages.append(((names[file], about.name("task")), age, file))
     logs = _newest(table, ages, "another log of {} on {} was taken, the newest complete one")
-    for (model, of_task), file in sorted(logs.items(), key=lambda item: item[1]):
+    for (model, of_task), file in logs.items():
         header = _inspect_header(file)
         if ending(file) == ".json":
             samples = header.entries("samples")
@@ -411,7 +404,8 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task
             chosen = _choose("scorer", chosen or None, there, where)
         for found in samples:
             identifier = found.name("id")
-            sample, prompt = found.at(f"sample {identifier}"), table.prompt(of_task, found.fields["id"])
+            sample = Entry(found.fields, f"{found.where}, sample {identifier}")
+            prompt = table.prompt(of_task, found.fields["id"])
             name = f"{where}, sample {found.fields['id']!r}"
             if "input" in sample.fields:
                 document = hash(json.dumps(sample.fields["input"], sort_keys=True))
@@ -464,15 +458,12 @@ def _usage(sample: Entry) -> dict[str, float]:
 
 
 def _newest(table: _Table, logs: Iterable[tuple[tuple[str, str], Any, Path]], said: str) -> dict[tuple[str, str], Path]:
-    """Return the newest log of every model and task, from the age of each; the others are noted."""
-    kept: dict[tuple[str, str], tuple[Any, Path]] = {}
-    for key, age, file in logs:
-        known, other = kept.setdefault(key, (age, file))
-        if other != file:
-            older = other if age > known else file
-            kept[key] = (age, file) if older == other else (known, other)
-            table.notes.append(f"not used, {said.format(*key)}: {older.name}")
-    return {key: file for key, (_, file) in kept.items()}
+    """Return the newest log of every model and task, from the age of each, sorted by file; the others are noted."""
+    kept: dict[tuple[str, str], Path] = {}
+    for key, _, file in sorted(logs, key=lambda log: log[1], reverse=True):
+        if kept.setdefault(key, file) != file:
+            table.notes.append(f"not used, {said.format(*key)}: {file.name}")
+    return dict(sorted(kept.items(), key=lambda item: item[1]))
 
 
 def _inspect_header(file: Path) -> Entry:

@@ -50,10 +50,6 @@ class Entry:
         """Return the JSON object that a file holds."""
         return cls.of(read_json(file), repr(str(file)))
 
-    def at(self, part: str) -> Entry:
-        """Return the same fields with a more precise place."""
-        return Entry(self.fields, f"{self.where}, {part}")
-
     def name(self, field: str) -> str:
         """Return a text or a number as text."""
         if (found := self.name_or(field, None)) is None:

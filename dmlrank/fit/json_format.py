@@ -14,7 +14,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from .._utils.argument_checks import check_type
-from ..data.columns import is_unicode
+from ..data.columns import HALF_PAIR
 from ..exceptions import StorageError, failing_as
 from .estimates import Estimates
 
@@ -35,7 +35,7 @@ def to_text(estimates: Estimates) -> str:
     content = {"format": FORMAT, "schema": SCHEMA, "estimates": encoded, "checksum": _checksum(encoded)}
     text = json.dumps(content, allow_nan=False, ensure_ascii=False, indent=1)
     # UTF-8 cannot encode half of a surrogate pair. A text with one gets escapes for all characters beyond ASCII.
-    return text if is_unicode(text) else json.dumps(content, allow_nan=False, indent=1)
+    return json.dumps(content, allow_nan=False, indent=1) if HALF_PAIR.search(text) else text
 
 
 def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_CHARACTERS) -> Estimates:

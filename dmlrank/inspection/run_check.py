@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import collected_warnings
 from ..data.arrays import name_of
-from ..data.columns import warn_of_shared_texts
+from ..data.columns import CodedColumn, warn_of_shared_texts
 from ..data.contexts import Rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import Formula, names_in, parse_formula
@@ -181,7 +181,8 @@ def _count_scores(scores: DerivedPairs, formula: Formula, data: PreferenceData, 
         table = found.agg(dict.fromkeys(numbers, "sum") | {"mean": "mean"})
         return table.assign(errors=errors.reindex(table.index, fill_value=0))
 
-    model = rows[formula.first].map(name_of)
+    places = CodedColumn.of(rows[formula.first]).with_plain_names()[0].places(scores.models)
+    model = pd.Series(np.array([*scores.models, None], dtype=object)[places], rows.index)
     models, tasks = counted(model=model), pd.DataFrame()
     if task in scores.table:
         tasks = counted(model=model, task=rows[task])

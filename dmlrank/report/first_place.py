@@ -22,21 +22,28 @@ _MOST_TIMES = 1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Race:
-    """The test of first place with the names of those that it is about.
-
-    first: The test.
-    leader, rival: The leader, and the best model that may be first as well, or else the second one.
-    named: The models that may be first, too.
-    unplaced: Sentence about models that have too few votes or prompts to be placed; empty where there are none.
-    """
+    """The test of first place, in words."""
 
     results: Estimates
     level: SummaryLevel
     first: FirstPlace
-    leader: str
-    rival: str
-    named: list[str]
-    unplaced: str
+
+    @property
+    def unplaced(self) -> str:
+        """Say which models have too few votes or prompts to be placed, and what ranks the others; empty without any."""
+        names = [self.results.models[k] for k in self.first.unplaced]
+        if not names:
+            return ""
+        votes = models_with_few_votes(self.results)
+        few = [votes[name] for name in names if name in votes]
+        named = [f"{name} ({counted(votes[name], self.results.counts)})" if name in votes else name for name in names]
+        said = f"{some_of(named)} {'has' if len(names) == 1 else 'have'} too few "
+        said += f"{self.results.counts if few else 'prompt'}s to be placed"
+        if not few:
+            return f"{said}."
+        # Votes against models that are left out counted for min_votes=, too, and are not known here.
+        more = "..." if self.results.diagnostics.models_dropped else max(few) + 1
+        return f"{said}; res.update(min_votes={more}) ranks the others."
 
     @property
     def n_pairs(self) -> int:
@@ -46,13 +53,14 @@ class Race:
     @property
     def who_leads(self) -> str:
         """Say whether first place is decided, and where only its own test decides it, why ranks say less."""
-        first, leader, models = self.first, self.leader, self.results.models
+        first, models, unplaced = self.first, self.results.models, self.unplaced
+        leader, is_open = models[first.leader], ~(first.p <= first.alpha)
         p_values = {models[k]: float(p) for k, p in zip(first.others, first.p, strict=True)}
         test = "test of first place" if first.is_single else "adjusted for all pairs"
         if first.decided:
             shown = f"{test}: P {p_value_clause(float(first.p.max()))}"
-            if self.unplaced:
-                return f"Of the models with enough votes {leader} is first ({shown}). {self.unplaced}"
+            if unplaced:
+                return f"Of the models with enough votes {leader} is first ({shown}). {unplaced}"
             if first.separated.all():
                 return f"First place is decided: {leader} is first ({shown})."
             worst = int(rank_bounds(self.level.separation.above)[1][first.leader]) if self.level.separation else 0
@@ -61,15 +69,16 @@ class Race:
                 f"allows for questions about all {self.n_pairs:,} pairs of models at once."
             )
         equal = [models[k] for k in first.others[first.difference == 0]]
-        leads = "of the models with enough votes " * bool(self.unplaced)
+        leads = "of the models with enough votes " * bool(unplaced)
         leads += f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
         others = "each of the other models" if len(p_values) > 1 else "the other model"
+        named = [models[k] for k in first.others[is_open]]
         is_nobody_out = bool((first.p > first.alpha).all())
-        who = others if is_nobody_out else some_of(self.named)
-        p = max(p_values[name] for name in (p_values if is_nobody_out else self.named))
+        who = others if is_nobody_out else some_of(named)
+        p = max(p_values[name] for name in (p_values if is_nobody_out else named))
         shown = f"{test}: P {p_value_clause(p)}"
         said = f"First place is not decided: {leads}, but {who} may be first, too ({shown})."
-        return f"{said} {self.unplaced}".rstrip()
+        return f"{said} {unplaced}".rstrip()
 
     @property
     def order_of_lead(self) -> str:
@@ -86,7 +95,9 @@ class Race:
     def by_how_much(self) -> str:
         """Say by how much the leader is above the best model that may be first as well, or else the second one."""
         results, first, place = self.results, self.first, self.first.rival
-        leader, rival, confidence = self.leader, self.rival, self.level.confidence
+        # The rival is the best model that may be first as well, or else the second one.
+        leader, rival = results.models[first.leader], results.models[first.others[place]]
+        confidence = self.level.confidence
         gap, ends = float(first.difference[place]), (first.low[place], first.high[place])
         digits = decimals(first.std_error[[place]], fewest=fewest_decimals(results.scale.natural))
         score = float(results.estimate[first.leader])
@@ -182,29 +193,7 @@ def headline(results: Estimates, level: SummaryLevel) -> str:
 
 def race_of(results: Estimates, level: SummaryLevel) -> Race | None:
     """Return who may be first; None where there is no test of it."""
-    first, separation, models = level.first, level.separation, results.models
-    if first is None or separation is None:
-        return None
-    leader, others = models[first.leader], [models[k] for k in first.others]
-    is_open = [name for name, p in zip(others, first.p, strict=True) if not p <= first.alpha]
-    unplaced = _unplaced(results, [models[k] for k in first.unplaced])
-    return Race(results, level, first, leader, others[first.rival], is_open, unplaced)
-
-
-def _unplaced(results: Estimates, names: list[str]) -> str:
-    """Say which models have too few votes to be placed, and what ranks the others."""
-    if not names:
-        return ""
-    votes = models_with_few_votes(results)
-    few = [votes[name] for name in names if name in votes]
-    named = [f"{name} ({counted(votes[name], results.counts)})" if name in votes else name for name in names]
-    said = f"{some_of(named)} {'has' if len(names) == 1 else 'have'} too few "
-    said += f"{results.counts if few else 'prompt'}s to be placed"
-    if not few:
-        return f"{said}."
-    # Votes against models that are left out counted for min_votes=, too, and are not known here.
-    more = "..." if results.diagnostics.models_dropped else max(few) + 1
-    return f"{said}; res.update(min_votes={more}) ranks the others."
+    return None if level.first is None or level.separation is None else Race(results, level, level.first)
 
 
 # --- sentences --------------------------------------------------------------------------------------------------------

@@ -278,8 +278,7 @@ class Board:
     @property
     def is_small(self) -> bool:
         """Whether there are few prompts, or clusters."""
-        d = self.results.description
-        return min(d.n_contexts - d.n_unlabelled, *self.results.covariance.n_clusters, FEW_UNITS) < FEW_UNITS
+        return phrases.independent_prompts(self.results) < FEW_UNITS
 
 
 def check_page_extra() -> None:

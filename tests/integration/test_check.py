@@ -369,3 +369,10 @@ def test_one_model_is_checked_like_several():
     found = dr.check("grade ~ 1 | model", answers, context="prompt", judge="judge")
     assert found.models.loc["alone", ["prompts", "missing"]].tolist() == [50, 150]
     assert "50 of 200 answers" in found.grades["found"].iloc[0]
+
+
+def test_errors_in_a_table_of_scores_count_for_their_model():
+    table = pd.DataFrame({"q": np.repeat(range(6), 2), "m": ["a", " b "] * 6, "s": 1.0, "error": None})
+    table.loc[[1, 2, 5], ["s", "error"]] = np.nan, "timeout"
+    found = dr.check("s ~ 1 | m", table, context="q")
+    assert found.models["errors"].to_dict() == {"a": 1, "b": 2}

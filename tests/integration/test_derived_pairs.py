@@ -197,3 +197,11 @@ def test_pairs_are_not_derived_from_pairs():
     pairs = dr.data.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
     with pytest.raises(OptionTypeError, match="pairs already"):
         dr.data.pairs_from_scores(pairs, **COLUMNS)
+
+
+def test_a_blank_name_is_no_model():
+    table = pd.DataFrame({"q": np.repeat(range(9), 3), "m": ["a", "b", "  "] * 9, "s": np.arange(27.0)})
+    with pytest.raises(MissingDataError, match="'m' in row 2 and 8 more"):
+        dr.data.pairs_from_scores(table, prompt="q", model="m", score="s")
+    with pytest.raises(MissingDataError, match="'m' in row 2 and 8 more"):
+        dr.dml_rank("s ~ 1 | m", table, context="q", rng=0)

@@ -420,7 +420,7 @@ def test_the_workflow_of_the_page_runs_and_its_exit_codes_are_the_decisions(lead
     table = table_of_releases(400, lead, np.random.default_rng(0))
     table.assign(model=table["model"].map(names)).to_csv(tmp_path / "scores.csv", index=False)
     # The commands of the page, and one that stands for GitHub's, which a fork's token does not let write.
-    programs = {"dmlrank": f'exec "{sys.executable}" -m dmlrank.cli.main "$@"', "gh": 'echo "$@" >> posted; exit 1'}
+    programs = {"dmlrank": f'exec "{sys.executable}" -m dmlrank.cli "$@"', "gh": 'echo "$@" >> posted; exit 1'}
     for name, line in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)

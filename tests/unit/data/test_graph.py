@@ -119,7 +119,7 @@ def test_counts_are_those_of_a_loop_over_votes():
             used[model] += votes[j, k] * graph.edges[j, k]
     np.testing.assert_array_equal(counts.used, used)
     np.testing.assert_array_equal(counts.total, total)
-    assert counts.n_total == votes.sum()
+    assert counts.n_used + counts.n_left_out == votes.sum()
     assert counts.n_used == votes[graph.edges].sum()
 
 
