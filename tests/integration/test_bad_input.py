@@ -325,6 +325,13 @@ def test_an_error_about_cells_names_the_cell_and_its_first_row(kind, number):
     assert "float64" not in str(error.value)
 
 
+def test_infinite_features_in_several_rows_are_named_together():
+    frame = changed(other=battles()["length"])
+    frame.loc[9, "length"], frame.loc[[4, 9, 30], "other"] = np.inf, -np.inf
+    with pytest.raises(DataError, match=r"the features 'length', 'other' are infinite in row 4 and 2 more;"):
+        dr.dml_rank(LEAD.format("length + topic + other"), frame, rng=0)
+
+
 def test_features_of_scores_that_differ_name_the_prompt():
     frame = SCORES.assign(topic=["chat", "code"] * 90, length=SCORES["prompt"])
     frame.loc[7, "length"] = 30
