@@ -30,14 +30,7 @@ from ..report import phrases
 from ..report.fact_words import score_words
 from ..report.fit_summary import choose_models
 from ..report.render_page import Board
-from ..tables.summary_table import (
-    Summary,
-    decimals,
-    fewest_decimals,
-    p_value_clause,
-    p_value_text,
-    score_texts,
-)
+from ..tables.summary_table import Summary, decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from .joint_estimates import JointEstimates, JointResults
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
 from .rank_results import RankResults, result_of

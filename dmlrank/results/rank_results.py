@@ -14,15 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import check_flag, check_whole, place_of, places_of, resolve_seed
+from .._utils.argument_checks import check_flag, check_whole, places_of, resolve_seed
 from .._utils.atomic_write import write_file
-from .._utils.tasks_and_threads import (
-    Report,
-    collected_warnings,
-    computing_with,
-    one_thread,
-    warn,
-)
+from .._utils.tasks_and_threads import Report, collected_warnings, computing_with, one_thread, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.pairs_from_scores import read_scores
@@ -48,17 +42,10 @@ from ..inference.wald import WaldTestResults, read_alternative, wald_test
 from ..options import DEFAULT_START, Options, in_full
 from ..report.fact_words import Subject
 from ..report.facts import FIRST, explanation_text, short_facts
-from ..report.fit_summary import (
-    INTERVAL_KINDS,
-    build_summary,
-    fit_facts,
-    rows_to_show,
-    slim_summary,
-    tidy_frame,
-)
+from ..report.fit_summary import INTERVAL_KINDS, build_summary, fit_facts, rows_to_show, slim_summary, tidy_frame
 from ..report.phrases import SummaryLevel, doubt_note, enumerated, some_of
 from ..tables.summary_table import Summary, inert
-from .ranking import Boards, PairwiseResults, RankSets, make_boards, pairs_to_compare, places_to_compare
+from .ranking import Boards, PairwiseResults, RankSets, make_boards, pairs_to_compare
 from .requirements import Needs, members, named_estimates, require_steps
 from .units_and_views import (
     adjusted_p_values,
@@ -468,8 +455,7 @@ class RankResults(Boards):
                 f"delta={delta!r} with side='two-sided': differences of all pairs have no direction; give "
                 f"side='larger', 'noninferiority' or 'equivalence', or a model with against="
             )
-        chosen = places_to_compare(e, models, against)
-        first, second = pairs_to_compare(chosen, None if against is None else place_of(e.models, against), side)
+        chosen, first, second = pairs_to_compare(e, models, against, side)
         tests = compare_differences(
             e.estimate, self.simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
         )

@@ -44,24 +44,24 @@ _METHODS = {
 }
 
 
-def places_to_compare(estimates: Estimates, models: Sequence[str] | None, against: str | None) -> list[int]:
-    """Return the places of the models to compare, the best first."""
-    names = names_or_all(models, estimates.models)
+def pairs_to_compare(
+    e: Estimates, models: Sequence[str] | None, against: str | None, side: str
+) -> tuple[list[int], IntArray, IntArray]:
+    """Return the places of the models to compare, the best first, and first and second model of every difference.
+
+    One-sided tests of all pairs have both directions of each.
+    """
+    names = names_or_all(models, e.models)
     if against is not None and against not in names:
         names.append(against)
-    return sorted(places_of(estimates.models, names, least=2), key=lambda j: (-estimates.merit[j], j))
-
-
-def pairs_to_compare(models: list[int], against: int | None, side: str) -> tuple[IntArray, IntArray]:
-    """Return first and second model of every difference; in both directions for one-sided tests of all pairs."""
+    chosen = sorted(places_of(e.models, names, least=2), key=lambda j: (-e.merit[j], j))
+    places = np.array(chosen)
     if against is not None:
-        opponents = [j for j in models if j != against]
-        return np.array(opponents), np.full(len(opponents), against)
-    both_directions = side in ("larger", "smaller", "noninferiority")
-    places = np.array(models)
-    differ = ~np.eye(len(models), dtype=bool)
-    first, second = np.nonzero(differ if both_directions else np.triu(differ))
-    return places[first], places[second]
+        is_base = places == e.models.index(against)
+        return chosen, places[~is_base], np.full(len(places) - 1, places[is_base][0])
+    differ = ~np.eye(len(places), dtype=bool)
+    first, second = np.nonzero(differ if side in ("larger", "smaller", "noninferiority") else np.triu(differ))
+    return chosen, places[first], places[second]
 
 
 class Boards(Summarised):
@@ -497,7 +497,7 @@ def make_board(
     level, about, tests = summary_level(e, simultaneous, alpha), " ".join(unseen_note(e)), None
     if e.of_models and e.has_intervals and len(e.models) > 1:
         method = simultaneous.adjustment("max-t")
-        pairs = pairs_to_compare(places_to_compare(e, None, None), None, "two-sided")
+        _, *pairs = pairs_to_compare(e, None, None, "two-sided")
         tests = compare_differences(e.estimate, simultaneous, *pairs, method=method, alpha=level.alpha)
         # The others keep the p-values of the family of all models.
         is_shown = ~(e.is_unseen[tests.first] | e.is_unseen[tests.second])

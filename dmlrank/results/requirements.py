@@ -9,13 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from .._utils.argument_checks import checked
-from ..exceptions import (
-    DataNotStoredError,
-    DmlrankError,
-    NoIntervalError,
-    OptionError,
-    listed,
-)
+from ..exceptions import DataNotStoredError, DmlrankError, NoIntervalError, OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.method import with_single_votes
 from ..fit.state import FitState

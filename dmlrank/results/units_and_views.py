@@ -9,13 +9,7 @@ import numpy as np
 
 from .._utils.argument_checks import check_alpha, check_text, check_whole, number_in, place_of, real_number
 from ..data.preferences import FloatArray
-from ..exceptions import (
-    OptionError,
-    OptionTypeError,
-    check_choice,
-    listed,
-    shown,
-)
+from ..exceptions import OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.estimates import UNITS, Estimates, Scale
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.ranks import first_place
