@@ -73,11 +73,13 @@ class Cells(RowRecord):
     def __len__(self) -> int:
         return len(self.context)
 
+    def by_pair(self, n_items: int, weight: FloatArray | IntArray | None) -> AnyArray:
+        """Return the sums of weights, (m,), over the cells of every ordered pair, (K, K); their number without any."""
+        return np.bincount(self.first * n_items + self.second, weight, n_items**2).reshape(n_items, n_items)
+
     def counts(self, n_items: int) -> NDArray[np.int64]:
         """Return the labelled cells of every ordered pair, (K, K); above the diagonal where order does not matter."""
-        pair = self.first * n_items + self.second
-        counts = np.bincount(pair, self.copies, minlength=n_items**2)
-        return counts.astype(np.int64).reshape(n_items, n_items)
+        return self.by_pair(n_items, self.copies).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,9 +208,7 @@ class PreferenceData:
 
     def pair_votes(self) -> NDArray[np.int64]:
         """Return the number of votes on every ordered pair, (K, K)."""
-        pair = self.cells.first * self.n_items + self.cells.second
-        votes = np.bincount(pair, weights=self.cells.n_votes, minlength=self.n_items**2)
-        return votes.astype(np.int64).reshape(self.n_items, self.n_items)
+        return self.cells.by_pair(self.n_items, self.cells.n_votes).astype(np.int64)
 
     def contexts_beside(self, items: BoolArray | None) -> BoolArray:
         """Return the contexts, (n,), but for those all of whose labels are of pairs with one of some items, (K,)."""
