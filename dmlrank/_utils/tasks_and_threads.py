@@ -20,7 +20,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -169,6 +169,7 @@ class Computation:
     workers: The user's, which carry out tasks; None for the package's own threads.
     slots: As many threads as steps that run at the same time share for their tasks, which have one each; None where
         there is one step.
+    reporting: Held during a report of one of these steps, which report from two threads; None where there is one step.
     is_stopped: Set where one of these steps has failed or was interrupted: no further task of the other begins.
     """
 
@@ -176,6 +177,7 @@ class Computation:
     workers: ExecutorWorkers | DaskWorkers | None = None
     report: Report | None = None
     slots: tuple[int, Semaphore] | None = None
+    reporting: AbstractContextManager[object] | None = None
     is_stopped: Event | None = None
 
     @property
@@ -263,15 +265,12 @@ def computing_with(n_jobs: int | None, progress: bool | Report = False) -> Itera
 
 # --- progress ---------------------------------------------------------------------------------------------------------
 
-_reporting = RLock()
-
 
 def report(step: int, total: int, what: str, minor: bool = False) -> None:
     """Report that ``step`` of ``total`` steps of a stage are done."""
-    receiver = current().report
+    receiver, one_by_one = current().report, current().reporting
     if receiver is not None and not (minor and isinstance(receiver, Bar) and not receiver.is_terminal):
-        # Steps that run at the same time report from two threads.
-        with _reporting:
+        with one_by_one or nullcontext():
             receiver(step, total, what)
 
 
@@ -379,7 +378,7 @@ def in_order(
 def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
     """Return the results of two functions that run at the same time, on the user's workers or on the same threads."""
     is_stopped = Event()
-    here = replace(current(), is_stopped=is_stopped)
+    here = replace(current(), reporting=RLock(), is_stopped=is_stopped)
     if here.workers is None:
         # One number of LightGBM's threads for both: see lightgbm_threads.
         here = replace(here, n_jobs=1, slots=(here.n_threads, Semaphore(here.n_threads)))
@@ -461,6 +460,7 @@ def in_workers(
     else:
         carry_out = partial(_carry_out, work)
         for result, task_warnings in results_of_tasks(here.workers, carry_out, shared, tasks, name):
+            here.require_go_on()
             for message in task_warnings:
                 warn(message)
             yield result

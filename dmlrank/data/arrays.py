@@ -59,14 +59,18 @@ def row_slices(n_rows: int, width: int, numbers: int = _CHUNK_NUMBERS, *, multip
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowRecord:
-    """A record of arrays with a row for every entry, or None; fields in ``shared`` are those of all rows together."""
+    """A record of arrays with a row for every entry, of such records, or None; all rows share fields in ``shared``."""
 
     shared: ClassVar[tuple[str, ...]] = ()
 
     def only(self, rows: BoolArray | IntArray | slice) -> Self:
         """Return some of the rows."""
-        arrays = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in self.shared}
-        return replace(self, **{name: array[rows] for name, array in arrays.items() if array is not None})
+        chosen = {}
+        for field in fields(self):
+            values = getattr(self, field.name)
+            if field.name not in self.shared and values is not None:
+                chosen[field.name] = values.only(rows) if isinstance(values, RowRecord) else values[rows]
+        return replace(self, **chosen)
 
 
 if TYPE_CHECKING:

@@ -73,13 +73,14 @@ class Cells(RowRecord):
     def __len__(self) -> int:
         return len(self.context)
 
-    def by_pair(self, n_items: int, weight: FloatArray | IntArray | None) -> AnyArray:
-        """Return the sums of weights, (m,), over the cells of every ordered pair, (K, K); their number without any."""
-        return np.bincount(self.first * n_items + self.second, weight, n_items**2).reshape(n_items, n_items)
-
     def counts(self, n_items: int) -> NDArray[np.int64]:
         """Return the labelled cells of every ordered pair, (K, K); above the diagonal where order does not matter."""
-        return self.by_pair(n_items, self.copies).astype(np.int64)
+        return self.sums(self.copies, n_items).astype(np.int64)
+
+    def sums(self, amounts: AnyArray | None, n_items: int) -> FloatArray:
+        """Return the sums of amounts of cells, (m,), by ordered pair, (K, K); numbers of cells when None."""
+        sums = np.bincount(self.first * n_items + self.second, amounts, n_items**2)
+        return np.asarray(sums.reshape(n_items, n_items), dtype=float)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,7 +209,7 @@ class PreferenceData:
 
     def pair_votes(self) -> NDArray[np.int64]:
         """Return the number of votes on every ordered pair, (K, K)."""
-        return self.cells.by_pair(self.n_items, self.cells.n_votes).astype(np.int64)
+        return self.cells.sums(self.cells.n_votes, self.n_items).astype(np.int64)
 
     def contexts_beside(self, items: BoolArray | None) -> BoolArray:
         """Return the contexts, (n,), but for those all of whose labels are of pairs with one of some items, (K,)."""

@@ -196,14 +196,9 @@ def votes_by_order(data: PreferenceData, first_weights: FloatArray, edges: BoolA
 
     Shapes: edges (K, K).
     """
-    cells, n_items = data.cells, data.n_items
-    won_as_first = cells.n_votes * (cells.y @ first_weights)
-    pair = cells.first * n_items + cells.second
-    won, all_votes = (
-        np.bincount(pair, weights=weights, minlength=n_items**2).reshape(n_items, n_items)
-        for weights in (won_as_first, cells.n_votes)
-    )
-    lost = np.maximum(all_votes - won, 0.0)
+    cells = data.cells
+    won = cells.sums(cells.n_votes * (cells.y @ first_weights), data.n_items)
+    lost = np.maximum(cells.sums(cells.n_votes, data.n_items) - won, 0.0)
     # Whether the scores exist depends on which numbers of wins are zero, so that rounding errors are set to zero.
     lost[lost < 1e-9] = 0.0
     return np.where(edges, won, 0.0), np.where(edges, lost, 0.0)

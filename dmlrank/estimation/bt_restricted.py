@@ -64,11 +64,13 @@ class RestrictedBradleyTerry(Functional):
         return self.project(mu)[0]
 
     def by_label(
-        self, mu: FloatArray, contexts: IntArray, place: IntArray, first: IntArray, second: IntArray, y: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the scores of b contexts, (b, K), and the contribution of each of e labels to the influence, (e, K).
+        self, mu: FloatArray, contexts: IntArray, place: IntArray, first: IntArray, second: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the scores of b contexts, (b, K), P(first wins) at e labels, (e,), and what a win adds there, (e, K).
 
-        Shapes: mu (b, K, K, 2), contexts (b,).
+        A label contributes to the influence what a win adds, times its residual.
+
+        Shapes: mu (b, K, K, 2), contexts (b,), place, first, second (e,).
         """
         scores, effect = self.project(mu)
         fitted = _win_probabilities(scores, effect)
@@ -81,8 +83,7 @@ class RestrictedBradleyTerry(Functional):
         change = inverse[place, :n_items, first] - inverse[place, :n_items, second]
         if self.position:
             change = change + inverse[place, :n_items, n_items]
-        residual = (y[:, 0] - fitted[place, first, second]) * self.graph.edges[first, second]
-        return scores, change * residual[:, None]
+        return scores, fitted[place, first, second], change * self.graph.edges[first, second, None]
 
     def project(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return scores r, (b, K), and position effects, (b,), of the Bradley-Terry model nearest to ``mu``."""
@@ -239,16 +240,14 @@ def resampling_under_restriction(score: RestrictedBradleyTerry, inputs: OneStepI
         place[part.contexts] = np.arange(len(part.contexts))
         in_part = np.flatnonzero(place[cells.context] >= 0)
         pairs = place[cells.context[in_part]], cells.first[in_part], cells.second[in_part]
-        share[in_part] = score.probabilities(table)[pairs]
-        win = np.tile([1.0, 0.0], (len(in_part), 1))
-        if_won, if_lost = (score.by_label(table, part.contexts, *pairs, y)[1] for y in (win, win[:, ::-1]))
+        _, share[in_part], of_restricted = score.by_label(table, part.contexts, *pairs)
         # What a win of the first instead of the second model adds to the projection's influence.
         mu, step, (first, second) = table[pairs], np.array([1.0, -1.0]) / inputs.propensity[in_part, None], pairs[1:]
         of_projection = score.functional.derivative_at(mu, step, first, second, data.n_items)
         if not score.position:
             other_order = score.functional.derivative_at(mu[:, ::-1], step[:, ::-1], second, first, data.n_items)
             of_projection = of_projection + other_order
-        change[in_part] = of_projection - (if_won - if_lost)
+        change[in_part] = of_projection - of_restricted
     change *= inputs.weight[cells.context][:, None]
     by_cell = np.lexsort((cells.second, cells.first, data.seed_order[cells.context]))
     return RestrictedResampling(

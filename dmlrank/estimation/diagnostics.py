@@ -11,6 +11,7 @@ import numpy as np
 from .._utils.tasks_and_threads import warn
 from ..data.preferences import FEW_CLUSTERS, FloatArray, IntArray
 from ..exceptions import IntervalWarning
+from ..nuisance.smooth import minimise
 from .cross_fitting import HeldOutLabels
 from .influence import InfluenceFunction
 
@@ -72,8 +73,6 @@ def calibration(labels: HeldOutLabels) -> tuple[float, float]:
     The slope is NaN where mu does not vary. The spread is the root mean square, over the categories, of the standard
     deviation of log mu over the cells, less its mean over the categories of the cell.
     """
-    from ..nuisance.smooth import minimise
-
     log_mu = np.log(np.maximum(np.ascontiguousarray(labels.mu.T), _TINY))
     log_mu -= log_mu.mean(axis=0)
     count = labels.cells.count

@@ -22,18 +22,15 @@ mean zero given x and q. The equation mean(phi_beta) = 0 is linear in beta, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..data.arrays import row_slices
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import FloatArray
 from ..exceptions import DataError
 from ..functionals.linear_scores import LinkedScore
-from .influence import Influence, InfluenceBlocks
-
-if TYPE_CHECKING:
-    from ..nuisance.style import AdditiveFit, StyleRows, StyleStages
+from ..nuisance.style import AdditiveFit, StyleRows, StyleStages, predict_by_fold
+from .influence import Influence, InfluenceBlocks, unit_sums
 
 # The style varies too little within prompt and pair where the smallest eigenvalue of H is below this number. H is first
 # divided by the number of pairs, and scaled by the root mean squares of the style differences over all votes.
@@ -82,8 +79,6 @@ class EqualStyleTerms:
     """The terms of the four means: their values by context, and their corrections by vote.
 
     weight (n,): Weights of the contexts in the target population, with mean one.
-    block_context (q,): Context of each influence block.
-    block_weight (q,): Number of labelled cells in each block.
     residual (v,): l(m) - lbar + l'(m) (Y - m), the residual of the link l, where lbar = E[l(m) | x, pair].
     style_residual (v, r): D - e: style differences less their mean e = E[D | x, pair].
     expected_cross, expected_variance (v, r): At the votes, c and V: the conditional covariance of D and l(m), and that
@@ -94,8 +89,7 @@ class EqualStyleTerms:
     stages: StyleStages
     rows: StyleRows
     weight: FloatArray
-    block_context: IntArray
-    block_weight: FloatArray
+    blocks: InfluenceBlocks
     residual: FloatArray
     style_residual: FloatArray
     expected_cross: FloatArray
@@ -106,8 +100,6 @@ class EqualStyleTerms:
         cls, link: LinkedScore, stages: StyleStages, rows: StyleRows, blocks: InfluenceBlocks, weight: FloatArray
     ) -> EqualStyleTerms:
         """Compute the residuals of all votes; shapes: weight (n,)."""
-        from ..nuisance.style import predict_by_fold
-
         plain, n_style, m = rows.regression_rows(stages.design), rows.style.shape[1], stages.m
         link_mean = predict_by_fold(stages.link_mean, plain, rows.fold)[:, 0]
         moments = predict_by_fold(stages.moments, plain, rows.fold)
@@ -116,8 +108,7 @@ class EqualStyleTerms:
             stages=stages,
             rows=rows,
             weight=weight,
-            block_context=blocks.context,
-            block_weight=blocks.weight,
+            blocks=blocks,
             residual=link.value(m) - link_mean + link.slope(m) * (rows.y - m),
             style_residual=rows.style - predict_by_fold(stages.style_mean, plain, rows.fold),
             expected_cross=moments[:, :n_style],
@@ -146,8 +137,7 @@ class EqualStyleTerms:
         # The corrections of T and E are sums over pairs q of the coefficients A_q of the pair in the scores times the
         # residuals of the votes on q.
         code, pair = np.unique(first * n_items + second, return_inverse=True)
-        amount = np.zeros((len(code), 1 + self.rows.style.shape[1]))
-        np.add.at(amount, pair, of_row[:, None] * np.column_stack([self.residual, self.style_residual]))
+        amount = unit_sums(of_row[:, None] * np.column_stack([self.residual, self.style_residual]), pair)
         change = self.link.coefficients(code // n_items, code % n_items).T @ amount
         style_residual = self.style_residual
         cross = cross + a @ (style_residual * self.residual[:, None] - self.expected_cross)
@@ -199,8 +189,8 @@ class EqualStyleTerms:
         values[inside] = np.hstack([at_equal_style, of_scores, beta + of_slopes])
         corrections = self._corrections(means)
         if selected is not None:
-            corrections[selected[self.block_context] == 0] = 0.0
-        blocks = (self.block_context, self.block_weight, self.weight)
+            corrections[selected[self.blocks.context] == 0] = 0.0
+        blocks = (self.blocks.context, self.blocks.weight, self.weight)
         bounds = [slice(0, n_items), slice(n_items, 2 * n_items), slice(2 * n_items, None)]
         equal, averaged, slopes = (Influence(values[:, s], corrections[:, s], *blocks) for s in bounds)
         return StyleInfluence(equal, averaged, slopes)
@@ -213,7 +203,7 @@ class EqualStyleTerms:
         expected = self.expected_cross - self.expected_variance @ beta
         score = self.style_residual * (self.residual - predicted)[:, None] - expected
         slope_rows = (weight * self.link.edges[rows.first, rows.second])[:, None] * score @ inverse.T
-        n_items, n_blocks = self.link.n_items, len(self.block_context)
+        n_items, n_blocks = self.link.n_items, len(self.blocks.context)
         code, pair = np.unique(rows.first * n_items + rows.second, return_inverse=True)
         coefficients = self.link.coefficients(code // n_items, code % n_items)
         total = np.zeros((n_blocks, 2 * n_items + len(beta)))

@@ -79,8 +79,7 @@ def blocks_by_group(
     entries, vote_entry, count = np.unique(
         np.stack([data.vote_cell, vote_group], axis=1), axis=0, return_inverse=True, return_counts=True
     )
-    y = np.zeros((len(entries), data.n_categories))
-    np.add.at(y, vote_entry.reshape(-1), data.vote_y)
+    y = unit_sums(data.vote_y, vote_entry.reshape(-1))
     cell, group = entries.T
     unlabelled = np.setdiff1d(np.arange(data.n_contexts), data.cells.context)
     unlabelled = unlabelled if judged is None else np.union1d(unlabelled, judged)

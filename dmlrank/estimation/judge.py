@@ -20,13 +20,12 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError
 from ..nuisance.boosting import BinnedRows, Tune, train_booster
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
+from ..nuisance.verdicts import Verdicts, draw_soft_label_cells, human_given_verdict, soft_labels
 from .cross_fitting import ContextPart, CrossFittedMu, HeldOutLabels, MuSource
 from .influence import JudgeCorrection
 
 if TYPE_CHECKING:
     import lightgbm as lgb
-
-    from ..nuisance.verdicts import Verdicts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +50,6 @@ def cross_fit_judged(
     rng: np.random.Generator,
 ) -> JudgedMu:
     """Fit m and mu with a judge, starting from mu without a judge."""
-    from ..nuisance.verdicts import draw_soft_label_cells, human_given_verdict, soft_labels
-
     found, first_m = human_given_verdict(data, verdicts, without_judge.at(verdicts.cells), folds)
     recalibrations = [fit for fit in found if fit is not None]
     if (

@@ -15,11 +15,7 @@ from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray
 from ..functionals.linear_scores import Linearised
 from .cross_fitting import ContextPart, contexts_at_a_time, over_parts
-from .influence import (
-    Influence,
-    OneStepInputs,
-    add_to_rows,
-)
+from .influence import Influence, OneStepInputs, add_to_rows
 from .joint_influence import JointInfluence, in_groups
 from .one_step import CHUNK, Residuals
 
@@ -152,10 +148,6 @@ def mean_preference_influence(
 def _values_in_groups(scores: Sequence[Linearised], valued: NDArray[np.bool_], part: ContextPart) -> list[FloatArray]:
     """Return the linear approximations of each group in its contexts of a part, one product for each group."""
     probabilities, values = part.probabilities(), list[FloatArray]()
-    of_groups = Linearised.values_at_tables(scores, probabilities)
-    if of_groups is not None:
-        places = (part.place[inside[part.contexts]] for inside in valued)
-        return [value[place] for value, place in zip(of_groups, places, strict=True)]
     for score, inside in zip(scores, valued, strict=True):
         rows, place = np.unique(part.place[inside[part.contexts]], return_inverse=True)
         table = probabilities if len(rows) == len(probabilities) else probabilities[rows]

@@ -15,6 +15,7 @@ from ..data.arrays import BoolArray, row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import SMALL_CHANGE, Functional, difference_step
+from .bt_restricted import RestrictedBradleyTerry
 from .cross_fitting import (
     ContextPart,
     CrossFittedMu,
@@ -52,8 +53,6 @@ _STEP = 1e-3
 
 def has_variance_correction(score: Functional, data: PreferenceData) -> bool:
     """Whether the covariance of a score's correction depends on mu, and is cheap to compute."""
-    from .bt_restricted import RestrictedBradleyTerry
-
     if score.linear or isinstance(score, RestrictedBradleyTerry):
         return False
     has_formula = type(score).accumulate is not Functional.accumulate
@@ -235,9 +234,7 @@ def _mean_by_pair(cells: Cells, amounts: FloatArray, data: PreferenceData) -> Fl
     Where display order does not matter, a residual moves the probabilities of both orders of its pair. This doubles the
     correction and multiplies its square, for which the amounts stand, by 4.
     """
-    pair = cells.first * data.n_items + cells.second
-    mean = np.bincount(pair, weights=amounts, minlength=data.n_items**2) / data.n_contexts
-    return mean.reshape(data.n_items, data.n_items) * (1 if data.ordered else 4)
+    return cells.sums(amounts, data.n_items) / data.n_contexts * (1 if data.ordered else 4)
 
 
 # Entries of mu in one chunk. A few arrays of this size are in memory at a time, in every thread.
@@ -296,11 +293,11 @@ def one_step(estimands: Mapping[EstimandName, Functional], inputs: OneStepInputs
 
 def useful_kinds(estimands: Mapping[EstimandName, Functional], inputs: OneStepInputs) -> IdenticalContexts | None:
     """Return kinds of identical contexts where these give the same estimates as all contexts at a lower cost."""
-    data, mu = inputs.data, inputs.mu
+    data, mu, size = inputs.data, inputs.mu, inputs.data.n_items**2 * inputs.data.n_categories
     needs_too_much = data.n_contexts * data.n_items > MAX_STORED
     if (
         not isinstance(mu, CrossFittedMu)
-        or (mu_by_fold(mu) is None and not (needs_too_much and _has_few_tables(mu, data)))
+        or (mu_by_fold(mu) is None and not (needs_too_much and len(mu.numbered_tables()[1]) * size <= _TABLE_ENTRIES))
         or inputs.judge is not None
         or not inputs.blocks.one_per_context
         or not all(score.has_fast_pairs for score in estimands.values())
@@ -310,11 +307,6 @@ def useful_kinds(estimands: Mapping[EstimandName, Functional], inputs: OneStepIn
     kinds = mu.identical_contexts(data)
     is_cheaper = 2 * len(kinds) <= data.n_contexts or needs_too_much or data.copies is not None
     return kinds if is_cheaper and kinds.is_constant_within_kinds(inputs.propensity) else None
-
-
-def _has_few_tables(mu: CrossFittedMu, data: PreferenceData) -> bool:
-    """Whether the contexts have so few different features that the probabilities of all of them fit into memory."""
-    return len(mu.numbered_tables()[1]) * data.n_items**2 * data.n_categories <= _TABLE_ENTRIES
 
 
 def evaluate_identical_contexts(
@@ -508,8 +500,6 @@ class _Task:
 
     def _with_corrections(self, score: Functional, mu: FloatArray, part: ContextPart) -> _ScorePart:
         """Compute values and corrections from mu at all pairs, (b, K, K, C), a few contexts at a time."""
-        from .bt_restricted import RestrictedBradleyTerry
-
         residuals, data = self.residuals, self.data
         pieces, added = list[tuple[FloatArray, IntArray, FloatArray]](), list[FloatArray]()
         for span in row_slices(len(part.contexts), data.n_items**2 * data.n_categories, CHUNK // _ARRAYS_PER_CHUNK):
@@ -520,8 +510,8 @@ class _Task:
             if isinstance(score, RestrictedBradleyTerry):
                 # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of
                 # one block on one labelled cell), in the same order.
-                y = residuals.target[0][rows]
-                value, change = score.by_label(some_mu, contexts, row_place, first[rows], second[rows], y)
+                value, share, change = score.by_label(some_mu, contexts, row_place, first[rows], second[rows])
+                change *= (residuals.target[0][rows, 0] - share)[:, None]
                 correction = np.zeros((len(block), change.shape[1]))
                 np.add.at(correction, row_block, self.blocks.entry_share[rows][:, None] * change)
                 pieces.append((value, block, correction))

@@ -123,9 +123,9 @@ def order_effect(
         blocks.entry_share[inside] * residual_weight[at[inside]] * residual,
         len(blocks.context),
     )
-    total = np.bincount(code, weights, data.n_items**2)
-    tilt = np.bincount(code, weights * z, data.n_items**2) / np.where(total > 0, total, 1)
-    return OrderEffect(beta, np.asarray(data.n_contexts * change, float), tilt.reshape(data.n_items, data.n_items))
+    total, difference = (cells.sums(amounts, data.n_items) for amounts in (weights, weights * z))
+    tilt = difference / np.where(total > 0, total, 1)
+    return OrderEffect(beta, np.asarray(data.n_contexts * change, float), tilt)
 
 
 def _inverse(link_value: FloatArray, is_logit: bool) -> FloatArray:

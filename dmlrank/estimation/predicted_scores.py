@@ -44,12 +44,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from ..data.preferences import FloatArray, IntArray
-
-BoolArray = NDArray[np.bool_]
+from ..data.arrays import BoolArray, FloatArray, IntArray
+from .influence import unit_sums
 
 # Penalties of common slopes and of deviations by model, in scores; the first leaves the mean.
 _SLOPES = ((1e12, 1e12), (3.0, 1e6), (3.0, 100.0), (3.0, 30.0), (3.0, 10.0))
@@ -74,9 +72,11 @@ _CHUNK = 4_000_000
 class CorrectedMeans:
     """Predicted scores m, (n, K), that leave nothing on average, corrections W (Y - m), weights W and propensities.
 
-    ``fitted`` has the scores themselves of models that are complete, ``predicted`` what is predicted out of fold.
+    ``fitted`` has the scores themselves of models that are complete, ``predicted`` what is predicted out of fold, from
+    ``cells``.
     """
 
+    cells: ScoreCells
     predicted: FloatArray
     fitted: FloatArray
     correction: FloatArray
@@ -127,7 +127,8 @@ def corrected_means(cells: ScoreCells, propensity: FloatArray | None) -> Correct
     left = np.where(is_there, cells.scores - m, 0.0)
     m = m + np.average(inverse * left, axis=0, weights=cells.weight)
     fitted = np.where(is_complete, cells.scores, m)
-    return CorrectedMeans(m, fitted, inverse * np.where(is_there, cells.scores - fitted, 0.0), inverse, propensity)
+    correction = inverse * np.where(is_there, cells.scores - fitted, 0.0)
+    return CorrectedMeans(cells, m, fitted, correction, inverse, propensity)
 
 
 def regressors(is_there: BoolArray, propensity: FloatArray, is_complete: BoolArray, n_units: int) -> BoolArray:
@@ -344,11 +345,8 @@ def conditional_means(values: FloatArray, is_seen: BoolArray, covariance: FloatA
 
 def _means_by_cluster(residual: FloatArray, weight: FloatArray, cluster: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return weighted means of residuals by cluster and their weights, (C, K) each; zero where there is none."""
-    shape = (int(cluster.max()) + 1, residual.shape[1])
-    total, size = np.zeros(shape), np.zeros(shape)
-    np.add.at(total, cluster, weight * residual)
-    np.add.at(size, cluster, weight)
-    return np.divide(total, size, out=np.zeros(shape), where=size > 0), size
+    total, size = unit_sums(weight * residual, cluster), unit_sums(weight, cluster)
+    return np.divide(total, size, out=np.zeros_like(total), where=size > 0), size
 
 
 def estimated_propensities(cells: ScoreCells) -> FloatArray:

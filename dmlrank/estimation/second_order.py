@@ -26,14 +26,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import IntervalWarning, listed
 from ..functionals import BradleyTerry, Functional
 from .cross_fitting import CrossFittedMu, clip_and_renormalise
-from .influence import (
-    AddedByLabel,
-    CompressedInfluence,
-    InfluenceFunction,
-    OneStepInputs,
-    OneStepResult,
-    add_to_rows,
-)
+from .influence import AddedByLabel, CompressedInfluence, InfluenceFunction, OneStepInputs, OneStepResult, add_to_rows
 
 # Contexts over which the curvature is averaged, in closed form and by differences, and features on which the error of
 # mu may depend.

@@ -26,7 +26,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.arrays import BoolArray, row_slices
+from ..data.arrays import BoolArray, RowRecord, row_slices
 from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional, is_moved_by_pair
@@ -48,7 +48,7 @@ Derivative: TypeAlias = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelErrors:
+class LabelErrors(RowRecord):
     """Contribution of each label to the error of an estimate: its weight times J times its residual.
 
     cells: The m labelled cells.
@@ -70,13 +70,7 @@ class LabelErrors:
     n_units: float = np.inf
     other_unit: IntArray | None = None
     apart: BoolArray | None = None
-
-    def only(self, selected: NDArray[np.bool_], factor: float = 1.0) -> LabelErrors:
-        """Return the selected labels, (m,), with their weights multiplied by a factor."""
-        mu, residual, unit = self.mu[selected], self.residual[selected], self.unit[selected]
-        other_unit = None if self.other_unit is None else self.other_unit[selected]
-        cells, weight = self.cells.only(selected), factor * self.weight[selected]
-        return LabelErrors(cells, weight, mu, residual, unit, self.n_units, other_unit, self.apart)
+    shared = ("n_units", "apart")
 
     def units_by_pair(self, pair: IntArray, size: int) -> tuple[IntArray, FloatArray]:
         """Count each pair's units, (size,), and sum the squares of the units' weights, (size,).
@@ -332,10 +326,9 @@ def _means(rows: FloatArray, place: IntArray, size: int, weight: FloatArray | In
 def _mean_table(errors: LabelErrors, data: PreferenceData) -> FloatArray:
     """Return the mean fitted probabilities of all pairs, (K, K, C), over their labels; even ones for other pairs."""
     n_items, cells, n_categories = data.n_items, errors.cells, errors.mu.shape[1]
-    pair = cells.first * n_items + cells.second
     count = cells.counts(n_items)[:, :, None]
-    total = np.stack([np.bincount(pair, column * cells.count, n_items**2) for column in errors.mu.T], axis=1)
-    table = total.reshape(n_items, n_items, n_categories) / np.maximum(count, 1)
+    total = np.stack([cells.sums(column * cells.count, n_items) for column in errors.mu.T], axis=-1)
+    table = total / np.maximum(count, 1)
     # A pair without labels in one order has the probabilities of its other order.
     mirrored = in_other_order(table[None])[0]
     table = np.where(count > 0, table, np.where(np.swapaxes(count, 0, 1) > 0, mirrored, 1 / n_categories))

@@ -222,10 +222,7 @@ class PartBounds:
 
 
 def additive_bounds(
-    functional: Functional,
-    contrasts: FloatArray,
-    gammas: Sequence[float],
-    inputs: BoundInputs,
+    functional: Functional, contrasts: FloatArray, gammas: Sequence[float], inputs: BoundInputs
 ) -> Iterator[PartBounds]:
     """Yield the influence of the lower and upper bounds of contrasts, part by part and for each gamma.
 

@@ -224,7 +224,7 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
     """Bind the functional to the compared pairs and the weights that the options ask for."""
     graph, apart = pairs_and_apart(data, options, min_labels)
     unbound = functional_from(estimator_named(options.estimator).functional(options.functional))
-    weights = _category_weights(options.pairs.category_weights, data, unbound)
+    weights = _category_weights(options, data, unbound)
     weighting = options.pairs.edge_weights if isinstance(options.pairs.edge_weights, str) else "given"
     if unbound.edge_weights is not None:
         if weighting != "equal":
@@ -266,13 +266,13 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
 
 def set_up_likelihood(data: PreferenceData, graph: Graph, options: Options) -> Setup:
     """Bind the Bradley-Terry functional to the pairs with votes."""
-    weights, estimator = _category_weights(options.pairs.category_weights, data), options.estimator
+    functional = replace(BradleyTerry(), apart=models_apart(data, options))
+    weights, estimator = _category_weights(options, data, functional), options.estimator
     if weights.total is None or abs(weights.total - 1) > 1e-12:
         raise OptionError(
             f"category_weights {weights.first} and {weights.second} do not sum to one in every category, and "
             f"estimator={estimator!r} counts every vote as one win; use pairs=Pairs(category_weights='half')"
         )
-    functional = replace(BradleyTerry(), apart=models_apart(data, options))
     return Setup(functional.bind(weights, graph), weights, graph, "votes")
 
 
@@ -324,14 +324,14 @@ def category_weights_from(option: object, n_categories: int | None = None) -> Ca
     return weights
 
 
-def _category_weights(option: object, data: PreferenceData, functional: Functional | None = None) -> CategoryWeights:
+def _category_weights(options: Options, data: PreferenceData, functional: Functional) -> CategoryWeights:
     """Return the category weights of the functional's own if it has some, otherwise those that the option asks for."""
+    option, own = options.pairs.category_weights, functional.weights
     if isinstance(option, str):
         asked = CategoryWeights.for_categories(data.categories, option)
     else:
         asked = category_weights_from(option, data.n_categories)
-    own = None if functional is None else functional.weights
-    if functional is None or own is None:
+    if own is None:
         return asked
     if own.n_categories != data.n_categories:
         raise OptionError(

@@ -184,8 +184,6 @@ def win_probability_influence(state: FitState, item: int, opponent: int) -> tupl
     return replace(state.influence.by_context(), value=p[:, None], correction=correction), unanimous_variance
 
 
-# Name under which means corrected for missing scores are kept.
-_MODELLED = "means corrected for missing scores"
 # Fewest prompts, or clusters, with which intervals have been found to hold.
 FEWEST_PROMPTS = 20
 # Scores with an effective number below this share of their number were drawn with very different propensities.
@@ -203,7 +201,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     options, scores, source = stages.options, data.score_table, stages.source.data
     assert isinstance(source, DerivedPairs)
     source = source.with_enough(options.pairs.min_votes)
-    propensity = known_propensity(options.propensity, data, stages.source)
+    propensity = _known_propensity(options.propensity, data, stages.source)
     if propensity is not None and not isinstance(options.missing, str):
         raise OptionError(
             f"missing={options.missing!r} counts every missing score as a value, also those that were not drawn, which "
@@ -241,15 +239,16 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     setup = Setup(replace(options.functional, number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
     n, weight = data.n_contexts, units.weights(data)
-    value, correction, share = scores.mean, np.zeros((n, data.n_items)), None
+    value, correction = scores.mean, np.zeros((n, data.n_items))
+    predictor = share = widening = None
     if is_modelled:
         if propensity is None:
             require_comparable(data, units, has_judge=has_judge)
-        means, cells = modelled_means(stages, data, units, propensity, judges)
-        value, correction = means.fitted, means.correction
-        share = effective_share(means.inverse * weight[:, None], units.cluster)
+        predictor = _modelled_means(stages, data, units, propensity, judges)
+        value, correction = predictor.fitted, predictor.correction
+        share = effective_share(predictor.inverse * weight[:, None], units.cluster)
         if has_judge and propensity is None:
-            warn_without_overlap(data.items, means.propensity, np.isfinite(scores.mean))
+            warn_without_overlap(data.items, predictor.propensity, np.isfinite(scores.mean))
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
@@ -257,14 +256,15 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     covariance = make_covariance(influence, gauge, units, fixed_prompts=False, warns=True)
     warn_of_covariance(covariance, data, options)
     n_units = len(np.unique(units.of_contexts(data)))
-    if share is not None:
-        # A model is only as well known as the prompts with its scores allow.
-        widening = few_scores_widening(n_units * share, has_gaps)
+    if predictor is not None and share is not None:
+        # A model is only as well known as the prompts with its scores allow: m and the mean are learnt from these.
+        number = n_units * share
+        widening = np.sqrt(np.where(has_gaps, number / np.maximum(number - 2, 1), 1.0))
         df = min(covariance.df, n_units * float(share.min()) - 1)
         covariance = replace(covariance, matrix=covariance.matrix * np.outer(widening, widening), df=df)
         if judges is not None:
             known = propensity is not None
-            grades = grade_figures(data, units, influence, judges, means, cells, widening=widening, is_known=known)
+            grades = grade_figures(data, units, influence, judges, predictor, widening=widening, is_known=known)
     bounds = bounds_of(scores.mean, options.bounds)
     of_means = limits_of_means(influence, bounds, units.cluster, share=share, task=units.task)
     covariance = replace(covariance, means=CombinedMeans((of_means,), np.eye(data.n_items)))
@@ -293,6 +293,9 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
         grades=grades,
+        known_propensity=propensity,
+        predictor=predictor,
+        widening=widening,
     )
 
 
@@ -389,44 +392,29 @@ def effective_share(weight: FloatArray, cluster: IntArray | None = None) -> Floa
     return np.divide(np.square(total), squares * len(weight), out=np.ones(len(total)), where=squares > 0)
 
 
-def few_scores_widening(number: FloatArray, has_gaps: NDArray[np.bool_]) -> FloatArray:
-    """Return by what standard errors grow, (K,), because m and the mean are learnt from the same effective number."""
-    return np.sqrt(np.where(has_gaps, number / np.maximum(number - 2, 1), 1.0))
-
-
 def share_with_score(state: FitState, contexts: IntArray) -> FloatArray | None:
     """Return the effective share of some prompts that have a score of each model, (K,); None for complete tables."""
-    if (predictor := predictor_of(state)) is None:
+    if state.predictor is None:
         return None
-    weight, cluster = predictor[0].inverse[contexts] * state.influence.weight[contexts, None], state.units.cluster
+    weight, cluster = state.predictor.inverse[contexts] * state.influence.weight[contexts, None], state.units.cluster
     return effective_share(weight, None if cluster is None else cluster[contexts])
 
 
-def modelled_means(
+def _modelled_means(
     stages: FirstStages, data: PreferenceData, units: Units, propensity: FloatArray | None, judges: Judges | None
-) -> tuple[CorrectedMeans, ScoreCells]:
-    """Return the means corrected for missing scores, with known propensities or estimated ones, and what predicts."""
+) -> CorrectedMeans:
+    """Return the means corrected for missing scores, with known propensities or estimated ones."""
     from ..estimation.predicted_scores import corrected_means
 
     n_folds, fold_units = stages.fold_units(data, units, None, None)
     options = stages.options
     key = (data, units.context_weight, fold_units, options.seed, options.propensity, options.judge)
 
-    def learn() -> tuple[CorrectedMeans, ScoreCells]:
-        cells = score_cells(data, units, judges, assign_folds(fold_units, n_folds, fold_key(options.seed, 0)).fold)
-        return corrected_means(cells, propensity), cells
+    def learn() -> CorrectedMeans:
+        fold = assign_folds(fold_units, n_folds, fold_key(options.seed, 0)).fold
+        return corrected_means(score_cells(data, units, judges, fold), propensity)
 
-    found: tuple[CorrectedMeans, ScoreCells] = stages.keep(_MODELLED, key, learn)
-    return found
-
-
-def widening_of(state: FitState) -> FloatArray | None:
-    """Return :func:`few_scores_widening` of a fit; None where no score is missing."""
-    share = share_with_score(state, np.arange(state.data.n_contexts))
-    if share is None:
-        return None
-    n_units = len(np.unique(state.units.of_contexts(state.data)))
-    return few_scores_widening(n_units * share, np.asarray(np.isnan(state.data.score_table.mean).any(axis=0)))
+    return stages.keep("means corrected for missing scores", key, learn)
 
 
 def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold: IntArray) -> ScoreCells:
@@ -441,13 +429,6 @@ def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold:
     return ScoreCells(scores, columns, fold, units.weights(data), units.cluster)
 
 
-def predictor_of(state: FitState) -> tuple[CorrectedMeans, ScoreCells] | None:
-    """Return how a fit predicted missing scores, and from what; None where none was missing."""
-    kept = state.kept.get(_MODELLED)
-    # An update may have kept what an earlier fit to other data has learnt.
-    return kept.result if kept is not None and kept.key[0] is state.data else None
-
-
 def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
     """Leave out the latest fifth of the clusters on which a model was run, in the order of the data, and predict them.
 
@@ -456,9 +437,9 @@ def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
     from ..estimation.predicted_scores import corrected_means
 
     cluster = state.units.cluster
-    if (predictor := predictor_of(state)) is None or cluster is None:
+    if state.predictor is None or cluster is None:
         return None
-    cells = predictor[1]
+    cells = state.predictor.cells
     is_run = cells.is_there[:, item]
     run = list(dict.fromkeys(cluster[is_run].tolist()))
     latest = run[len(run) - len(run) // 5 :]
@@ -475,7 +456,7 @@ def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
     return len(latest), mean, float(np.sqrt(np.square(sums).sum() * len(latest) / (len(latest) - 1)))
 
 
-def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatArray | None:
+def _known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatArray | None:
     """Return the known propensities of the scores, (n, K), NaN where a column does not say; None for none.
 
     ``given`` is the option: a column of the table, a frame of prompts by models, an array (n, K), or a plan.

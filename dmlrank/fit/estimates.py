@@ -27,11 +27,7 @@ from ..nuisance.training_rows import log_loss
 from ..options import EqualTasks
 from ..tables.summary_table import Summarised, Summary, fixed_text
 from .estimators import MEANS, Estimator, estimator_named
-from .fit_covariance import (
-    covariance_of,
-    one_sided_models,
-    shares_of,
-)
+from .fit_covariance import covariance_of, one_sided_models, shares_of
 from .state import FitState, GradeFigures, JudgeFigures, StyleEstimates
 
 
@@ -714,10 +710,7 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         figures = replace(figures, order_of_lead=state.ignored_order.of_lead)
     validity = state.validity
     if state.estimator is MEANS:
-        from .direct_fits import known_propensity
-
-        n_effective = float(effective_contexts(state.influence).min())
-        drawn = known_propensity(state.options.propensity, data, state.source)
+        n_effective, drawn = float(effective_contexts(state.influence).min()), state.known_propensity
         least = np.nan if drawn is None else float(drawn[data.score_table.n_runs > 0].min())
         return replace(figures, effective_contexts=n_effective, min_propensity=least)
     if validity is None:

@@ -63,8 +63,6 @@ def make_covariance(
 
     Shapes: gauge (d, g), estimates (R, d), unanimous_covariance (d, d).
 
-    Notes
-    -----
     With fixed prompts only the labels are random, and the variance of an estimate with influence values phi is
     E Var(phi | x). For every function g, the variance of phi - g(x) is at least as large, because it also contains the
     variance of E(phi | x) - g(x) over prompts. Two functions g are tried. On each axis of the generalised

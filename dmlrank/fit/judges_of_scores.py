@@ -18,7 +18,6 @@ from ..estimation.influence import Influence
 from ..estimation.predicted_scores import (
     RELATIVE_FLOOR,
     CorrectedMeans,
-    ScoreCells,
     answer_columns,
     completed,
     predicted_scores,
@@ -206,13 +205,13 @@ def grade_figures(
     influence: Influence,
     judges: Judges,
     means: CorrectedMeans,
-    cells: ScoreCells,
     *,
     widening: FloatArray,
     is_known: bool,
 ) -> GradeFigures:
     """Return how the judges compare with the grades; ``widening``, (K,): by what few grades widen standard errors."""
-    is_there, weight, n = cells.is_there, cells.weight, data.n_contexts
+    cells, n = means.cells, data.n_contexts
+    is_there, weight = cells.is_there, cells.weight
     w = means.inverse
     both = w * weight[:, None]
 

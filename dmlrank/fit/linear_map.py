@@ -19,7 +19,6 @@ from ..estimation.influence import Influence, mean_influence
 from ..estimation.joint_influence import JointInfluence, in_groups, mean_over_repetitions, on_functions
 from ..estimation.unanimous_pairs import find_unanimous_pairs
 from ..inference.covariance import Covariance, transport_map
-from .direct_fits import widening_of
 from .estimates import Scale
 from .fit_covariance import clustered_covariance, label_errors
 from .state import FitState
@@ -54,9 +53,9 @@ class Groups:
         total, any_unanimous = np.zeros((n_groups, size, n_groups, size)), False
         for g, inside in enumerate(self.members):
             factor = 1 / float((state.influence.weight * inside).mean())
-            group_errors = errors.only(inside[errors.cells.context], factor)
-            group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
-            pairs = find_unanimous_pairs(group_errors, state.data, state.setup.weights, state.setup.graph.edges)
+            own = errors.only(inside[errors.cells.context])
+            own = replace(own, weight=factor * own.weight, n_units=errors.n_units * inside.mean())
+            pairs = find_unanimous_pairs(own, state.data, state.setup.weights, state.setup.graph.edges)
             if pairs is not None:
                 any_unanimous = True
                 total[g, :, g, :] = pairs.covariance(state.setup.functional, state.first.floor)
@@ -157,8 +156,8 @@ def linear_map(
     made, *others = in_order(lambda task: task(), tasks, current().n_threads, boosts=False)
     if others:
         made = made.at_least(np.add(*(other.matrix for other in others)))
-    if (widening := widening_of(state)) is not None:
-        both = np.tile(widening, n_targets)
+    if state.widening is not None:
+        both = np.tile(state.widening, n_targets)
         made = replace(made, matrix=made.matrix * np.outer(both, both))
     if len(state.repetitions) > 1:
         scores = (in_unit(r.one_step_result.target.by_context(), scale) for r in state.repetitions)

@@ -255,13 +255,14 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     one = OneRepetition(stages, inputs, number)
     learnt = one.learn()
     floor = one.floor(learnt.mu)
-    of_votes, mean = one.correct(learnt, floor)
+    given, of_votes, mean = one.correct(learnt, floor)
     before, order = one.at_both_orders(of_votes)
-    one_step_result, second_order = one.without_second_order_bias(learnt, floor, before)
+    one_step_result, second_order = one.without_second_order_bias(given, before)
     style_terms, style_influence = one.at_equal_style(learnt.propensity)
     return Repetition(
         *learnt,
         folds=one.folds,
+        inputs=given,
         one_step_result=one_step_result,
         before_change=before,
         floor=floor,

@@ -13,13 +13,7 @@ from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction, restricted_score
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, clip_and_renormalise, select_floor
-from ..estimation.influence import (
-    Influence,
-    InfluenceFunction,
-    OneStepInputs,
-    OneStepResult,
-    blocks_by_context,
-)
+from ..estimation.influence import Influence, InfluenceFunction, OneStepInputs, OneStepResult, blocks_by_context
 from ..estimation.joint_influence import JointInfluence, in_groups
 from ..estimation.mean_preferences import mean_preference_influence, mean_preferences
 from ..estimation.one_step import one_step
@@ -61,7 +55,7 @@ def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[Flo
 def _one_step_targets(state: FitState, score: Functional) -> list[InfluenceFunction]:
     """Return the one-step estimates of a functional from the first stages of each repetition."""
     with computing_with(state.options.n_jobs):
-        return [one_step({"target": score}, state.inputs(r)).target for r in state.repetitions]
+        return [one_step({"target": score}, r.inputs).target for r in state.repetitions]
 
 
 def restricted_against_projection(state: FitState) -> tuple[FloatArray, FloatArray, DifferenceTest]:
@@ -107,7 +101,7 @@ def restriction_null(state: FitState) -> RestrictedResampling:
     resamplings = []
     for r in state.repetitions:
         score = restricted_score(state.setup.functional, r.propensity, state.data.ordered)
-        resamplings.append(resampling_under_restriction(score, state.inputs(r)))
+        resamplings.append(resampling_under_restriction(score, r.inputs))
     return replace(
         resamplings[0],
         share=np.mean([resampling.share for resampling in resamplings], axis=0),
@@ -157,7 +151,7 @@ def scores_in_groups(state: FitState, members: NDArray[np.bool_]) -> list[GroupS
             influence, style = _at_equal_style(r.style_terms, r.one_step_result.target.by_context(), members)
             by_repetition.append(GroupScores(influence, influence.plugin.reshape(len(members), -1), style))
         elif r.mean is not None:
-            inputs = state.inputs(r)
+            inputs = r.inputs
             targets = mean_targets(mean_preferences(inputs, members), state.data, state.setup, state.options)
             influence = mean_preference_influence([one.score for one in targets], inputs, members)
             by_repetition.append(GroupScores(influence, np.stack([one.plugin for one in targets])))
@@ -243,7 +237,7 @@ def estimate_without_judge(state: FitState) -> tuple[Influence, Covariance]:
         floor, mu = r.floor, r.mu_without_judge
         if mu is not r.mu and functional.interior and isinstance(state.options.learning.floor, str):
             floor = select_floor(HeldOutLabels.of(mu, state.data))
-        without_judge = replace(state.inputs(r), mu=mu, floor=floor, judge=None)
+        without_judge = replace(r.inputs, mu=mu, floor=floor, judge=None)
         targets.append(_one_step_of_fit(state, without_judge).target)
     influence, estimates = state.estimator.average(targets).by_context(), state.estimator.estimates(targets)
     gauge, unanimous_covariance = functional.gauge(state.data.n_items).basis, state.unanimous_covariance(functional)

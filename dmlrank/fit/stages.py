@@ -147,11 +147,6 @@ class Learnt(NamedTuple):
     judge_propensity: FloatArray | None
     judge_correction: JudgeCorrection | None
 
-    def for_one_step(self, inputs: Inputs, floor: float) -> OneStepInputs:
-        """Return what estimates are made from by one step."""
-        given = inputs.data, inputs.units.blocks, inputs.units.weights(inputs.data)
-        return OneStepInputs(*given, self.mu, self.propensity.cells, floor, self.judge_correction)
-
 
 class FirstStages:
     """What a fit learns at some cost, with what an earlier fit has kept.
@@ -354,13 +349,11 @@ class OneRepetition:
 
     @property
     def _learns_at_once(self) -> bool:
-        """Whether mu and pi are learnt at the same time: neither needs the other, and folds are few for many cores.
-
-        Learners of users stay in the calling thread.
-        """
+        """Whether mu and pi are learnt at the same time: neither needs the other, and folds are few for many cores."""
         if self.inputs.verdicts is not None or not self.options.estimates_propensity:
             return False
         is_large = len(self.data.cells) > SELECTION_SAMPLE and 0 < self.data.x.size <= _MOST_AT_ONCE
+        # Learners of users stay in the calling thread.
         is_large = is_large and isinstance(self.options.learner, str)
         return current().workers is not None or (is_large and current().n_threads > 1)
 
@@ -447,11 +440,13 @@ class OneRepetition:
         apart = self.functional.apart
         return self.keep("floor", (self.inputs.setup, mu), lambda: select_floor(HeldOutLabels.of(mu, self.data), apart))
 
-    def correct(self, learnt: Learnt, floor: float) -> tuple[OneStepResult, MeanTarget | None]:
-        """Return the one-step estimates, and the linearised functional of ``average="preferences"``, if this is one."""
+    def correct(self, learnt: Learnt, floor: float) -> tuple[OneStepInputs, OneStepResult, MeanTarget | None]:
+        """Return one-step estimates, what they are made from, and the linearised functional of mean preferences."""
         o, setup, data, functional = self.options, self.inputs.setup, self.data, self.functional
-        given, mean = learnt.for_one_step(self.inputs, floor), None
-        learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, self.inputs.units)
+        units, mean, correction = self.inputs.units, None, learnt.judge_correction
+        of_units = data, units.blocks, units.weights(data)
+        given = OneStepInputs(*of_units, learnt.mu, learnt.propensity.cells, floor, correction)
+        learnt_key = (learnt.mu, learnt.propensity, correction, units)
         if o.average == "preferences" and not functional.linear:
             mean = self.keep(
                 "mean preferences",
@@ -474,7 +469,7 @@ class OneRepetition:
             (setup, *learnt_key, floor, mean, is_restricted),
             lambda: one_step(estimands, given),
         )
-        return result, mean
+        return given, result, mean
 
     @property
     def _is_plain(self) -> bool:
@@ -527,21 +522,20 @@ class OneRepetition:
         return self.keep("equal style", (inputs.setup, differences, propensity, self.folds, inputs.units), estimate)
 
     def without_second_order_bias(
-        self, learnt: Learnt, floor: float, result: OneStepResult
+        self, given: OneStepInputs, result: OneStepResult
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates with u added to the scores, and u; None without an estimate of u."""
         o, data, functional = self.options, self.data, self.functional
-        is_learnt = isinstance(learnt.mu, CrossFittedMu) and data.x.shape[1] > 0
+        is_learnt = isinstance(given.mu, CrossFittedMu) and data.x.shape[1] > 0
         if functional.linear or not (is_learnt and self._is_plain) or o.average == "preferences":
             return result, None
 
         def estimate() -> SecondOrder | None:
             from ..estimation.second_order import second_order
 
-            given, of_blocks = learnt.for_one_step(self.inputs, floor), self.inputs.units.of_blocks(data)
-            return second_order(functional, given, result.target, of_blocks)
+            return second_order(functional, given, result.target, self.inputs.units.of_blocks(data))
 
-        key = (self.inputs.setup, learnt.mu, floor, self.inputs.units, result)
+        key = (self.inputs.setup, given.mu, given.floor, self.inputs.units, result)
         estimated = self.keep("second-order bias", key, estimate)
         if estimated is None or not o.learning.second_order:
             return result, estimated
@@ -657,10 +651,7 @@ def read_source(source: Source, options: Options) -> PreferenceData:
 
 
 def read_units(data: PreferenceData, source: Source, options: Options, verdicts: Verdicts | None) -> Units:
-    """Read clusters and weights of contexts, and divide the votes into influence blocks.
-
-    Verdicts of judges belong to no annotator.
-    """
+    """Read clusters and weights of contexts, and divide the votes, of which verdicts have no annotator, into blocks."""
     clusters, weights, task = read_clusters(data, options.clusters, options.context), options.weights, None
     if clusters is not None:
         require_effective_clusters(clusters)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         OneStepResult,
     )
     from ..estimation.order_effect import IgnoredOrder, OrderEffect
+    from ..estimation.predicted_scores import CorrectedMeans
     from ..estimation.second_order import SecondOrder
     from ..estimation.unanimous_pairs import UnanimousPairs
     from ..nuisance.propensity import Propensity
@@ -140,6 +141,7 @@ class Repetition:
     """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
 
     mu, propensity, mu_without_judge, judge_propensity, judge_correction: As in :class:`dmlrank.fit.stages.Learnt`.
+    inputs: What estimates are made from by one step.
     one_step_result, before_change: The one-step estimates of the scores, the win shares and the position effect, with
         the second-order step u where it is added to the scores, and before.
     mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
@@ -154,6 +156,7 @@ class Repetition:
     judge_propensity: FloatArray | None
     judge_correction: JudgeCorrection | None
     folds: Folds
+    inputs: OneStepInputs
     one_step_result: OneStepResult
     before_change: OneStepResult
     floor: float
@@ -320,6 +323,9 @@ class FitState:
     propensity_factor: As in :class:`dmlrank.fit.estimates.Diagnostics`.
     unanimous: Compared pairs whose labels all agree; None where there are no such pairs.
     style: Joint estimates of scores before and after the adjustment for style, and of the slopes.
+    known_propensity (n, K): Propensities of the scores of a table; None where they are estimated, or no score is drawn.
+    predictor: How missing scores of a table are predicted; None where none is.
+    widening (K,): By what standard errors of means grow where scores are missing; None where none is.
     ignored_order: What votes say of display order; None where it matters in the fit, or the columns have none.
     """
 
@@ -343,6 +349,9 @@ class FitState:
     unanimous: UnanimousPairs | None = None
     style: StyleEstimates | None = None
     grades: GradeFigures | None = None
+    known_propensity: FloatArray | None = None
+    predictor: CorrectedMeans | None = None
+    widening: FloatArray | None = None
     ignored_order: IgnoredOrder | None = None
 
     @property
@@ -359,14 +368,6 @@ class FitState:
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         # The state of a fit is never changed, and some learners and patsy's transforms cannot be copied.
         return self
-
-    def inputs(self, repetition: Repetition) -> OneStepInputs:
-        """Return what estimates are made from by one step in a repetition."""
-        from ..estimation.influence import OneStepInputs
-
-        r, data = repetition, self.data
-        given = data, self.units.blocks, self.units.weights(data)
-        return OneStepInputs(*given, r.mu, r.propensity.cells, r.floor, r.judge_correction)
 
     def unanimous_covariance(self, score: Functional, *, pooled: bool = True) -> FloatArray | None:
         """The covariance of an estimate, (d, d), that is added for unanimous pairs; None where nothing is added."""

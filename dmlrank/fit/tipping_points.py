@@ -146,7 +146,7 @@ class BoundEvaluation:
         inputs = []
         for number, one in enumerate(state.repetitions):
             voting = _from_battles(state, one, number, battles) if battles.n_unvoted else _all_shown(state, one)
-            inputs.append(BoundInputs(state.inputs(one), voting, worth))
+            inputs.append(BoundInputs(one.inputs, voting, worth))
         # The fit's covariance of the scores may be larger than that of the influence values alone.
         without: InfluenceFunction = replace(state.influence.by_context(), variance_correction=None)
         gauge = state.setup.functional.gauge(state.data.n_items).basis

@@ -380,7 +380,7 @@ class Functional(ABC):
                 return change
             flip = exchanged_wins(delta.shape[1])
             return change + self.derivative_at(table[second, first], delta[:, flip], second, first, len(table))
-        return _at_tables(self.derivative, table, delta, first, second, ordered=ordered)
+        return at_tables(self.derivative, table, delta, first, second, ordered=ordered)
 
     def second_derivative_along(
         self,
@@ -413,7 +413,7 @@ class Functional(ABC):
             def along(tables: FloatArray, directions: FloatArray) -> FloatArray:
                 return self.second_derivative(tables, directions, np.broadcast_to(other, directions.shape))
 
-            return _at_tables(along, table, delta, first, second, ordered=ordered)
+            return at_tables(along, table, delta, first, second, ordered=ordered)
         step = float(difference_step(table[None], other[None], self.interior)[0])
         above, below = (
             self.derivative_along(table + shift * other, delta, first, second, ordered=ordered)
@@ -620,7 +620,7 @@ def central_differences(
     return (function(mu + shift) - function(mu - shift)) / (2 * step[:, None])
 
 
-def _at_tables(
+def at_tables(
     function: Callable[[FloatArray, FloatArray], FloatArray],
     table: FloatArray,
     delta: FloatArray,

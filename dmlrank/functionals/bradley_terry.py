@@ -94,40 +94,6 @@ class BradleyTerry(Functional):
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         return self.value_and_derivative(mu, delta)[1]
 
-    def derivatives_at_tables(self, tables: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the derivatives along directions at several tables, (G, n, K), as products of matrices.
-
-        Parameters
-        ----------
-        tables, delta : ndarray, shapes (G, K, K, C), (n, K, K, C)
-            The tables and the directions.
-
-        Returns
-        -------
-        ndarray, shape (G, n, K)
-            The derivatives along every direction at every table.
-        """
-        edges, inverse = _edges_and_inverse(self, delta.shape[1])
-        steepness = (1 / (s * (1 - s)) for s in self._preferences(tables, edges))
-        divergence = np.zeros((delta.shape[1], len(delta), len(tables)))
-        for sign, slopes, change in zip((1, -1), steepness, self.category_weights.scores(delta), strict=True):
-            # Pairs of each item as the first one, then as the second one: products of (n, K) and (K, G).
-            divergence += sign * (change.transpose(1, 0, 2) @ (slopes * edges).transpose(1, 2, 0))
-            divergence -= sign * (
-                np.ascontiguousarray(change.transpose(2, 0, 1)) @ (slopes * edges.T).transpose(2, 1, 0)
-            )
-        return np.asarray(divergence.transpose(2, 1, 0) @ inverse / 4)
-
-    def second_derivative(self, mu: FloatArray, delta: FloatArray, other: FloatArray) -> FloatArray:
-        (edges, inverse), weights = _edges_and_inverse(self, mu.shape[1]), self.category_weights
-        first, second = (
-            (2 * s - 1) / np.square(s * (1 - s)) * by_delta * by_other
-            for s, by_delta, by_other in zip(
-                self._preferences(mu, edges), weights.scores(delta), weights.scores(other), strict=True
-            )
-        )
-        return _project(first - second, edges, inverse)
-
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:

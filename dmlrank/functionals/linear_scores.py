@@ -15,13 +15,12 @@ from .._utils.argument_checks import check_whole
 from ..data.arrays import name_of, row_slices
 from ..data.derived_pairs import DerivedPairs
 from ..data.graph import Graph
-from ..data.outcomes import exchanged_wins, in_other_order
+from ..data.outcomes import exchanged_wins
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DataError, OptionError
-from .base import CategoryWeights, Functional, Gauge, edge_matrix
-from .bradley_terry import BradleyTerry
+from .base import CategoryWeights, Functional, Gauge, at_tables, edge_matrix, symmetric_metric
 
-# Entries of the tables that are in memory at a time where a second difference needs a table for every direction.
+# Entries of the derivatives at pairs that are in memory at a time.
 _CHUNK = 2_000_000
 # Largest number of such entries in all for which the curvature of a functional is computed.
 _MOST_ENTRIES = 400_000_000
@@ -137,15 +136,6 @@ class Linearised(LinearInMu):
     def value(self, mu: FloatArray) -> FloatArray:
         return self.derivative(mu, mu) + self._constant
 
-    @staticmethod
-    def values_at_tables(scores: Sequence[Linearised], mu: FloatArray) -> list[FloatArray] | None:
-        """Return the values, (n, d) each, of approximations at several tables; None where this saves nothing."""
-        functional = scores[0].functional
-        if not isinstance(functional, BradleyTerry):
-            return None
-        moved = functional.derivatives_at_tables(np.stack([score.table for score in scores]), mu)
-        return [of_table + score._constant for of_table, score in zip(moved, scores, strict=True)]
-
     @cached_property
     def _constant(self) -> FloatArray:
         """F(m) - DF(m) c, (d,)."""
@@ -170,8 +160,7 @@ class Linearised(LinearInMu):
         return total
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        size = len(self.jacobian)
-        scale = np.eye(size) if metric is None else (metric + metric.T) / 2
+        scale = symmetric_metric(metric, len(self.jacobian))
         gram = np.einsum("ajkc,ab,bjke->jkce", self.jacobian, scale, self.jacobian, optimize=True)
         mean_square = np.einsum("jkcc,njkc->njk", gram, mu)
         return np.maximum(mean_square - np.einsum("njkc,jkce,njke->njk", mu, gram, mu, optimize=True), 0.0)
@@ -237,15 +226,13 @@ def curvature_bias(
         return reduce(np.add, sums)
     if 2 * len(first) * table.size > _MOST_ENTRIES:
         return np.full(n_scores, np.nan)
-    at_table, total = functional.value(table[None])[0], np.zeros(n_scores)
-    for part in row_slices(len(first), table.size, _CHUNK):
-        delta = np.zeros((len(first[part]), *table.shape))
-        delta[np.arange(len(delta)), first[part], second[part]] = share[part, None] * direction[part]
-        if not ordered:
-            delta += in_other_order(delta)
-        second_difference = functional.value(table + delta) + functional.value(table - delta) - 2 * at_table
-        total += (second_difference / share[part, None] ** 2).sum(axis=0) / 2
-    return total
+    at_table = functional.value(table[None])[0]
+
+    def difference(tables: FloatArray, directions: FloatArray) -> FloatArray:
+        return functional.value(tables + directions) + functional.value(tables - directions) - 2 * at_table
+
+    differences = at_tables(difference, table, share[:, None] * direction, first, second, ordered=ordered)
+    return np.asarray((differences / share[:, None] ** 2).sum(axis=0) / 2)
 
 
 def _step_lengths(functional: Functional, probabilities: FloatArray, direction: FloatArray) -> FloatArray:

@@ -248,8 +248,6 @@ class Dominance(PreferenceAggregate):
     array([[0.982, 0.   ]])
     """
 
-    weights: CategoryWeights | None = None
-    graph: Graph | None = None
     tau: float = 0.6
     sharpness: float = 20.0
     name = "dominance"
@@ -321,8 +319,6 @@ class SoftMin(PreferenceAggregate):
     array([[0.535, 0.135, 0.5  ]])
     """
 
-    weights: CategoryWeights | None = None
-    graph: Graph | None = None
     sharpness: float = 20.0
     name = "softmin"
     in_short = "smooth minimum of the preferences over a model's opponents"

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from .._utils.tasks_and_threads import current, in_order, one_thread, threads_of_fit
 from ..data.arrays import FloatArray, IntArray, RowRecord
-from ..exceptions import check_choice
-from ..options import MULTIPLIERS
 from .covariance import Covariance, root_of
 from .score_limits import normal_critical
 
@@ -238,8 +236,7 @@ def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
 
 
 def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...]) -> FloatArray:
-    """Draw independent numbers with mean zero and variance one, of one of the ``MULTIPLIERS``."""
-    check_choice(kind, MULTIPLIERS, "multipliers")
+    """Draw independent numbers with mean zero and variance one, of one of the ``options.MULTIPLIERS``."""
     if kind == "gaussian":
         return rng.standard_normal(size)
     points = np.array([1.0]) if kind == "rademacher" else np.sqrt([0.5, 1.0, 1.5])

@@ -102,10 +102,6 @@ class Moments:
         """Return the moments of the contrasts times minus one."""
         return replace(self, mean=-self.mean, third=-self.third)
 
-    def stretched(self, factor: FloatArray) -> Moments:
-        """Return the moments of units whose deviations from the mean are multiplied by a factor, (J,)."""
-        return replace(self, variance=self.variance * factor**2, third=self.third * factor**3)
-
     def with_unit(self, value: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return number of units, mean, variance and third moment after a further unit with a value, (J,)."""
         n, gap = self.n + 1, value - self.mean
@@ -175,41 +171,46 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sides:
-    """Limits of some contrasts on both sides: of those of one set of means, or sums of those of several.
+class SummedSide:
+    """The law of lower limits of sums of independent contrasts, such as those of several sets of means.
 
-    Limits of a sum of independent contrasts have the distances that the root of the sum of squares has (Zou and Donner
-    2008, Construction of confidence limits about effect measures, Statistics in Medicine 27).
+    They have the distances that the root of the sum of squares has (Zou and Donner 2008, Construction of confidence
+    limits about effect measures, Statistics in Medicine 27).
+
+    estimate, factor (j,): Of the sums; distances are multiplied by the factor, because of dependence.
+    summands: Laws of the limits of each summand.
+    """
+
+    estimate: FloatArray
+    factor: FloatArray
+    summands: tuple[Side, ...]
+
+    def limit(self, z: FloatArray | float) -> FloatArray:
+        """Return the lower limits at z, a normal quantile."""
+        squares = np.add.reduce([np.square(side.most - side.limit(z)) for side in self.summands])
+        return np.asarray(self.estimate - self.factor * np.sqrt(squares))
+
+    def evidence(self, delta: FloatArray) -> FloatArray:
+        """Return the z at which the lower limits are delta, by bisection; 0 beyond the estimate."""
+        low, high = np.zeros(len(self.estimate)), np.full(len(self.estimate), normal_critical(_TAILS[0]))
+        for _ in range(50):
+            z = (low + high) / 2
+            excludes = self.limit(z) > delta
+            low, high = np.where(excludes, z, low), np.where(excludes, high, z)
+        return np.where(delta < self.estimate, low, 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sides:
+    """Limits of some contrasts on both sides.
 
     rows (j,): Places of the contrasts.
-    estimate, factor (j,): Of the sums; distances are multiplied by the factor, because of dependence.
-    lower, upper: Laws of lower limits of each summand, and of each times minus one.
+    lower, upper: Laws of their lower limits, and of those of the contrasts times minus one.
     """
 
     rows: IntArray
-    estimate: FloatArray
-    factor: FloatArray
-    lower: tuple[Side, ...]
-    upper: tuple[Side, ...]
-
-    def limit(self, sides: Sequence[Side], z: FloatArray | float) -> FloatArray:
-        """Return lower limits, or minus the upper ones, at z."""
-        if len(sides) == 1:
-            return sides[0].limit(z)
-        squares = np.add.reduce([np.square(side.most - side.limit(z)) for side in sides])
-        estimate = self.estimate if sides is self.lower else -self.estimate
-        return np.asarray(estimate - self.factor * np.sqrt(squares))
-
-    def evidence(self, sides: Sequence[Side], delta: FloatArray) -> FloatArray:
-        """Return the z at which limits are delta; of sums it is found by bisection, and is 0 beyond the estimate."""
-        if len(sides) == 1:
-            return sides[0].evidence(delta)
-        low, high = np.zeros(len(self.rows)), np.full(len(self.rows), normal_critical(_TAILS[0]))
-        for _ in range(50):
-            z = (low + high) / 2
-            excludes = self.limit(sides, z) > delta
-            low, high = np.where(excludes, z, low), np.where(excludes, high, z)
-        return np.where(delta < (self.estimate if sides is self.lower else -self.estimate), low, 0.0)
+    lower: Side | SummedSide
+    upper: Side | SummedSide
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,7 +271,7 @@ class ContrastLaw:
         low, high = self.estimate.copy(), self.estimate.copy()
         for some in self.sides:
             z = own[some.rows]
-            low[some.rows], high[some.rows] = some.limit(some.lower, z), -some.limit(some.upper, z)
+            low[some.rows], high[some.rows] = some.lower.limit(z), -some.upper.limit(z)
         return low, high
 
     def statistics(self, delta: FloatArray | float = 0.0) -> FloatArray:
@@ -279,8 +280,7 @@ class ContrastLaw:
         if not self.sides:
             return np.divide(self.estimate - delta, self.std_error, out=z, where=self.std_error > 0)
         for some in self.sides:
-            above = some.evidence(some.lower, delta[some.rows])
-            below = some.evidence(some.upper, -delta[some.rows])
+            above, below = some.lower.evidence(delta[some.rows]), some.upper.evidence(-delta[some.rows])
             z[some.rows] = np.where(above > 0, above, np.where(below > 0, -below, 0.0))
         return z
 
@@ -335,8 +335,7 @@ class WinShares:
             a = np.maximum(n * u, 1e-300)
             return Side(low, high, a, n * (1 - u) + 1, most, np.minimum(low, most), none)
 
-        sides = side(u, estimate_of, low, high), side(1 - u, -estimate_of, -high, -low)
-        return (Sides(rows, estimate_of, none + 1, *((one,) for one in sides)),)
+        return (Sides(rows, side(u, estimate_of, low, high), side(1 - u, -estimate_of, -high, -low)),)
 
 
 def df_of_shares(influence: FloatArray) -> float:
@@ -445,7 +444,8 @@ class MeanScores:
         least, most = (end + estimate - moments.mean for end in (least, most))
         if std_error is not None:
             target = moments.n * std_error**2 / small_sample
-            moments = moments.stretched(np.sqrt(np.where(target > 0, _ratio(target, moments.variance, 1.0), 1.0)))
+            factor = np.sqrt(np.where(target > 0, _ratio(target, moments.variance, 1.0), 1.0))
+            moments = replace(moments, variance=moments.variance * factor**2, third=moments.third * factor**3)
         moments = replace(moments, mean=estimate)
         lower = Side.of(moments, low, is_difference, least)
         return lower, Side.of(moments.mirrored(), -high, is_difference, -most)
@@ -524,13 +524,13 @@ def _sides_of(
     """Return the limits of contrasts that are sums of contrasts, (j, K) each, of sets of means."""
     if len(summands) == 1:
         part, matrix = summands[0]
-        lower, upper = part.sides(matrix, estimate, std_error, small_sample)
-        return Sides(rows, estimate, np.ones(len(rows)), (lower,), (upper,))
+        return Sides(rows, *part.sides(matrix, estimate, std_error, small_sample))
     each = [part.sides(matrix, matrix @ part.estimate, None, small_sample) for part, matrix in summands]
     of_parts = [part.moments(matrix) for part, matrix in summands]
     variance = small_sample * np.add.reduce([m.variance / m.n for m in of_parts])
     factor = np.where(std_error > 0, np.sqrt(_ratio(std_error**2, variance, 1.0)), 1.0)
-    return Sides(rows, estimate, factor, *(tuple(sides) for sides in zip(*each, strict=True)))
+    lower, upper = zip(*each, strict=True)
+    return Sides(rows, SummedSide(estimate, factor, lower), SummedSide(-estimate, factor, upper))
 
 
 def fewest_units(margin: float, tail: float, size: float = 1.0) -> int:

@@ -224,7 +224,7 @@ def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: Orde
         why_unordered = f"none, because the comparisons are derived from {data.outcome_kind}"
     # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
     share, several = cells.y @ np.array(CategoryWeights.half(data.n_categories).first), cells.votes_each > 1
-    total, square = (cells.by_pair(data.n_items, w * cells.count).astype(float) for w in (share, share**2))
+    total, square = (cells.sums(w * cells.count, data.n_items) for w in (share, share**2))
     settings = settings_table(counts, data.pair_votes(), order.min_labels)
     requested = (order.matters, order.min_labels, given if isinstance(given, str) else "given")
     # Where the user gave a graph or weights, the settings do not decide which pairs are compared.

@@ -14,13 +14,13 @@ import numpy as np
 from .._utils.tasks_and_threads import current, in_order, report
 from ..data.arrays import BoolArray
 from ..data.preferences import FloatArray, IntArray, PreferenceData, ShownBattles
+from .boosting import BinnedRows, Settings, Tune, predict_pairs, split_jobs, thread_count, train_booster
 from .training_rows import Folds, PairRows, TrainingRows, ordered_cells
 
 if TYPE_CHECKING:
     import lightgbm as lgb
 
     from .all_pairs.predict import PairTrees
-    from .boosting import BinnedRows, Settings, Tune
     from .pair_choice import PairShares
 
 
@@ -114,7 +114,6 @@ class BoostedPropensity:
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return the estimates for one pair of each context, (b,)."""
         from .all_pairs.predict import PairTrees
-        from .boosting import predict_pairs
         from .pair_choice import pair_entries
 
         if self.booster is None or self.any_label is not None:
@@ -198,11 +197,9 @@ def floor_and_scale(estimates: FloatArray, data: PreferenceData) -> tuple[FloatA
     ----------
     Hajek (1971), Comment on a paper by D. Basu, on weights that are normalised by their sum.
     """
-    pair = data.cells.first * data.n_items + data.cells.second
     floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts)
-    inverse = 1 / np.maximum(estimates, floor.reshape(-1)[pair])
-    scale = np.bincount(pair, weights=inverse, minlength=data.n_items**2) / data.n_contexts
-    return floor, scale.reshape(floor.shape)
+    inverse = 1 / np.maximum(estimates, floor[data.cells.first, data.cells.second])
+    return floor, data.cells.sums(inverse, data.n_items) / data.n_contexts
 
 
 def floored_and_scaled(estimates: FloatArray, data: PreferenceData) -> Propensity:
@@ -228,8 +225,7 @@ def marginal_propensity(data: PreferenceData, context_weight: FloatArray | None 
     """
     rates = data.pair_counts() / data.n_contexts
     if context_weight is not None:
-        pair = data.cells.first * data.n_items + data.cells.second
-        weights = np.bincount(pair, context_weight[data.cells.context], data.n_items**2).reshape(rates.shape)
+        weights = data.cells.sums(context_weight[data.cells.context], data.n_items)
         # Labels that all have the weight zero count nothing, whatever their propensity is.
         rates = np.where(weights > 0, weights / context_weight.sum(), rates)
     pair_rates = rates if data.ordered else rates + rates.T
@@ -278,8 +274,6 @@ def pair_boosters(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[lgb.Booster | None]:
     """Train a booster per fold for P(the pair is labelled | x, pair)."""
-    from .boosting import BinnedRows
-
     return boosters_by_fold(BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, tune), folds, rngs)
 
 
@@ -287,8 +281,6 @@ def _any_label_models(
     data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[AnyLabelModel]:
     """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1."""
-    from .boosting import BinnedRows
-
     is_labelled = np.zeros(data.n_contexts, dtype=np.intp)
     is_labelled[data.cells.context] = 1
     if is_labelled.all():
@@ -305,8 +297,6 @@ def boosters_by_fold(rows: BinnedRows, folds: Folds, rngs: list[np.random.Genera
     All folds share the bins of the rows. With ``tune="cv"``, and with ``tune="random"`` on many rows, the settings
     are selected once for all folds: on the rows outside the first fold whose training rows have both labels.
     """
-    from .boosting import split_jobs, thread_count, train_booster
-
     fold = folds.fold[rows.unit]
     binned = replace(rows, unit=folds.unit[rows.unit])
     can_train = [len(np.unique(rows.label[fold != held_out])) > 1 for held_out in range(len(rngs))]
@@ -390,8 +380,6 @@ def estimate_vote_rates(
     data: PreferenceData, battles: ShownBattles, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> CrossFittedVoteRates | TabulatedPairPropensity:
     """Estimate the probability that a shown battle gets a vote: by fold, or by pair where there are no features."""
-    from .boosting import BinnedRows
-
     if data.x.shape[1] == 0:
         pair, shape = battles.first * data.n_items + battles.second, (data.n_items, data.n_items)
         weights = battles.share, battles.share * battles.voted

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..data.arrays import RowRecord, row_slices
 from ..data.columns import row_codes
 from ..data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
-
-if TYPE_CHECKING:
-    from .smooth import SmoothBasis
+from .smooth import SmoothBasis
 
 # Smaller probabilities are raised to this one: a label with probability zero costs much, but not infinitely much.
 _SMALLEST = 1e-12
@@ -91,7 +88,7 @@ class LabelledRows(RowRecord):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FoldCells:
+class FoldCells(RowRecord):
     """Labelled cells as rows, m of them, with the fold that holds each cell out.
 
     basis: Basis of the smooth columns of ``rows``, from features ``x`` (n, p) of all contexts.
@@ -109,10 +106,7 @@ class FoldCells:
     n_items: int
     ordered: bool
     soft: tuple[FoldCells, ...] = ()
-
-    def only(self, cells: IntArray) -> FoldCells:
-        """Return the cells at these places, in their order."""
-        return replace(self, rows=self.rows.only(cells), fold=self.fold[cells], number=self.number[cells])
+    shared = ("basis", "x", "n_items", "ordered", "soft")
 
     def joined(self, other: FoldCells) -> FoldCells:
         """Return these cells with the other cells below them."""

@@ -458,10 +458,9 @@ def draw_soft_label_cells(data: PreferenceData, verdicts: Verdicts, rng: np.rand
 def labelled_share(data: PreferenceData, verdicts: Verdicts, folds: Folds) -> FloatArray:
     """Return the estimated probability that a judged cell has a human label, at each labelled cell, (m,)."""
     cells, labelled = verdicts.cells, verdicts.labelled
-    pair = cells.first * data.n_items + cells.second
-    n_judged, n_labelled = (np.bincount(pair, weights=w, minlength=data.n_items**2) for w in (None, labelled))
+    n_judged, n_labelled = (cells.sums(counted, data.n_items) for counted in (None, labelled))
     share = n_labelled.sum() / n_judged.sum()
-    pair_share = ((n_labelled + _PRIOR_CELLS * share) / (n_judged + _PRIOR_CELLS))[pair]
+    pair_share = ((n_labelled + _PRIOR_CELLS * share) / (n_judged + _PRIOR_CELLS))[cells.first, cells.second]
     pair_share = np.clip(pair_share, 1e-6, 1 - 1e-6)
     base = np.stack([pair_share, 1 - pair_share], axis=1)
     features = np.hstack([verdicts.features, leading_components(data.x)[cells.context]])

@@ -126,6 +126,7 @@ class Problem(ABC):
     before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
         those of a plan pair by pair: the labelling covariance is then E sum M / (before + pi).
     even: The problem of the uniform plan, where its pairs have other weights than those of the plan.
+    predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
     """
 
     functional: Functional
@@ -143,6 +144,7 @@ class Problem(ABC):
     between: FloatArray = field(default_factory=lambda: np.zeros(()))
     before: FloatArray | float = 0.0
     even: Problem | None = None
+    predict: Callable[[object], FloatArray] | None = None
     interdependent: ClassVar[bool] = False
     of_scores: ClassVar[bool] = False
 
@@ -285,12 +287,9 @@ class Problem(ABC):
 
     def expected_cost(self, propensities: Propensities) -> float:
         """Return the expected cost of propensities, (g, m)."""
-        count = self.count
-
-        def cost_of(block: slice) -> float:
-            return float(count[block] @ self.row_costs(propensities[block], block))
-
-        return sum(map_blocks(cost_of, self.shape)) - self.spent
+        count, costs = self.count, self.row_costs
+        by_block = map_blocks(lambda block: float(count[block] @ costs(propensities[block], block)), self.shape)
+        return sum(by_block) - self.spent
 
     def label_information(self, metric: FloatArray) -> FloatArray:
         """Return the information of every cell, (g, m)."""
@@ -450,8 +449,6 @@ class VoteProblem(Problem):
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return contexts, pairs and propensities of the labels that are drawn, (d,) each, in order.
 
-        Notes
-        -----
         Every pair has the contexts in a random order of its own, in which its propensities are added up from a uniform
         number on. A label is drawn where the sum passes a whole number (systematic sampling), so that each cell is
         drawn with its propensity. The draws of pairs are independent, except that sums are rounded up together, so that
@@ -580,8 +577,7 @@ class VoteProblem(Problem):
         """Yield the ranges of rows of all chunks, in order, with the results of a function.
 
         The function takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments.
-        Ranges depend on the size of the problem alone, so that results do not depend on the number of threads or
-        workers.
+        Ranges depend on the size of the problem alone, so that results do not depend on threads or workers.
         """
         parts = list(row_slices(self.n_rows, int(np.prod(self.mu.shape[1:])), CHUNK_SIZE))
         cells = self.n_items**2
@@ -703,10 +699,7 @@ def map_blocks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
 
 
 def cost_classes(cost: FloatArray) -> IntArray:
-    """Return classes of costs, (n,): samples are drawn in their order, random within a class, to cost what is expected.
-
-    Shapes: cost (n,).
-    """
+    """Return classes of costs, (n,): samples are drawn in this order, random within a class, to cost as expected."""
     return np.digitize(cost, np.quantile(cost, np.linspace(0, 1, _COST_CLASSES + 1)[1:-1]))
 
 

@@ -57,7 +57,7 @@ from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.influence import Influence
 from ..estimation.predicted_scores import predicted_scores
 from ..exceptions import OptionError, listed
-from ..fit.direct_fits import known_propensity, predictor_of, score_cells
+from ..fit.direct_fits import score_cells
 from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
@@ -317,22 +317,20 @@ def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDA
 
 def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
     """Return what predicts every score out of fold, (n, K); other models' scores do not where all are drawn anew."""
-    kept, data = predictor_of(steps), steps.data
+    kept, data = steps.predictor, steps.data
     if kept is not None and not from_scratch:
-        means, _ = kept
-        return means.predicted
+        return kept.predicted
     n_folds = min(steps.options.learning.n_folds, data.n_contexts)
     units = fold_units(data, steps.units.clusters, n_folds=n_folds)
     fold = assign_folds(units, n_folds, fold_key(steps.options.seed, 0)).fold
-    cells = score_cells(data, steps.units, None, fold) if kept is None else kept[1]
+    cells = score_cells(data, steps.units, None, fold) if kept is None else kept.cells
     every = np.ones(cells.scores.shape)
     return predicted_scores(cells, every, np.full((data.n_items,) * 2, not from_scratch))
 
 
 def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
     """Return the propensities with which the scores of a fit were drawn, (n, K)."""
-    is_there = np.isfinite(steps.data.score_table.mean)
-    known = known_propensity(steps.options.propensity, steps.data, steps.source)
+    is_there, known = np.isfinite(steps.data.score_table.mean), steps.known_propensity
     if known is None and not is_there.all():
         p = np.nan if estimates.grades is None else estimates.grades.unlike_p
         looks = f", as their judge scores look (P = {p:.2g})" if p >= LEAST_LIKELY else ""

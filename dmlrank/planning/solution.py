@@ -298,8 +298,6 @@ def labels_before(problem: VoteProblem, counts: FloatArray) -> FloatArray:
 def weighted_by_counts(kind: type[S], whole: VoteProblem, goal: Goal, limits: Limits) -> S:
     """Solve the problem with pairs weighted by the labels of ``goal.counts``, (K, K), and those of its plan.
 
-    Notes
-    -----
     Scores with pairs weighted by w are combinations of the log-odds of pairs, Sigma = sum of v / w cc' for w labels of
     variance v, with c = w L^+ e for the Laplacian L and the difference e of the pair's two scores. With weights that
     stay as they are, all pairs of two models would need labels for the difference of the two, however many labels there

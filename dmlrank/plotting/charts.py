@@ -136,11 +136,11 @@ def finish(axes: Axes, across: str, up: str, title: str, *, grid: Literal["both"
     return write_title(axes, title)
 
 
-def horizontal_rows(axes: Axes, names: Sequence[str], label: str, pitch: float) -> None:
-    """Prepare one row per name from the top down; the horizontal axis gets a grid and the label."""
+def horizontal_rows(axes: Axes, names: Sequence[str], label: str, pitch: float, title: str = "") -> Axes:
+    """Name one row per name from the top down; the horizontal axis gets a grid and the label. Return the axes."""
     axes.set_ylim(-0.7, len(names) - 0.3)
     write_names(axes, names, np.arange(len(names))[::-1], pitch=pitch)
-    finish(axes, label, "", "", grid="x")
+    return finish(axes, label, "", title, grid="x")
 
 
 def write_names(axes: Axes, names: Sequence[str], places: NDArray[np.number], *, pitch: float, axis: str = "y") -> None:
@@ -240,8 +240,7 @@ def forest_plot(
         is_cut = (drawn[side] != intervals[side]).to_numpy()
         axes.plot(drawn[side][is_cut], place[is_cut], arrow, color=LIGHT, markersize=size)
     draw_reference(axes, reference)
-    horizontal_rows(axes, list(intervals.index), label, pitch)
-    return write_title(axes, title)
+    return horizontal_rows(axes, list(intervals.index), label, pitch, title)
 
 
 def _reach(rows: pd.DataFrame) -> FloatArray:
@@ -276,12 +275,8 @@ def grouped_forest_plot(
     for line in place[:-1] - 0.5:
         axes.axhline(line, color=GRID, linewidth=0.8, zorder=0)
     draw_reference(axes, reference)
-    axes.set_ylim(-0.6, len(place) - 0.4)
-    write_names(axes, names, place, pitch=pitch)
-    axes.set_xlabel(label, fontsize=TEXT_SIZE)
-    hide_spines(axes)
     outside_legend(axes, variable)
-    return write_title(axes, title)
+    return horizontal_rows(axes, names, label, pitch, title)
 
 
 def curve_chart(curves: Mapping[str, pd.DataFrame], across: str, up: str, title: str, ax: Axes | None = None) -> Axes:
@@ -318,7 +313,6 @@ def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None, *, s
     length, thickness = ranks["upper"] - ranks["lower"] + 0.66, min(0.5, _THICKEST_BAR / pitch)
     axes.barh(place, length, thickness, left=ranks["lower"] - 0.33, color=LIGHT, linewidth=0)
     axes.plot(ranks["rank"], place, "o", color=DARK, markersize=marker_size(pitch))
-    horizontal_rows(axes, list(ranks.index), f"rank by {literal(scores)} (1 is best)", pitch)
     margin = max(0.7, 0.015 * (last - first))
     axes.set_xlim(first - margin, last + margin)
     axes.locator_params(axis="x", integer=True)
@@ -330,7 +324,7 @@ def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None, *, s
         for row, text in zip(place, ranks["group"], strict=True):
             axes.annotate(text, (1.0, row), (4, 0), **units, va="center", fontsize=size, annotation_clip=False)
         axes.text(1.0, 1.0, " group", transform=axes.transAxes, va="bottom", fontsize=TEXT_SIZE - 1, color="0.35")
-    return write_title(axes, title)
+    return horizontal_rows(axes, list(ranks.index), f"rank by {literal(scores)} (1 is best)", pitch, title)
 
 
 # With more models, cells of a square have no room for a number, or no room at all.
@@ -534,5 +528,4 @@ def influence_chart(
     axes.barh(np.arange(len(names))[::-1], values, 0.66, color=colours)
     axes.axvline(0.0, color=REFERENCE, linewidth=0.9)
     axes.locator_params(axis="x", nbins=6)
-    horizontal_rows(axes, names, label, pitch)
-    return write_title(axes, title)
+    return horizontal_rows(axes, names, label, pitch, title)

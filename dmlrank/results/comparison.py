@@ -28,7 +28,7 @@ from ..inference.wald import WaldTestResults, wald_test
 from ..options import METHODS
 from ..report import phrases
 from ..report.fact_words import score_words
-from ..report.fit_summary import ShownModels, choose_models
+from ..report.fit_summary import choose_models
 from ..report.render_page import Board
 from ..tables.summary_table import (
     Summary,
@@ -38,7 +38,7 @@ from ..tables.summary_table import (
     p_value_text,
     score_texts,
 )
-from .joint_estimates import JointEstimates, JointResults, reversals_in
+from .joint_estimates import JointEstimates, JointResults
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
 from .rank_results import RankResults, result_of
 from .ranking import Boards, make_board
@@ -241,7 +241,7 @@ class Comparison(JointResults, ModelTable, Boards):
         Berger (1982), Multiparameter hypothesis testing and acceptance sampling, Technometrics 24.
         """
         signs = {name: result.estimates.sign for name, result in zip(self.names, self.results, strict=True)}
-        return reversals_in(self.joint, self.models, signs)
+        return self._reversals(self.models, signs)
 
     def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary]]:
         boards = []
@@ -279,8 +279,8 @@ class Comparison(JointResults, ModelTable, Boards):
             frames.append(pd.DataFrame({"result": name, "model": shared, **rank_changes(scores, of_shared)}))
         return pd.concat(frames, ignore_index=True)
 
-    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
-        shown = choose_models(self.models, range(len(self.models)), models, top)
+    def _news(self) -> tuple[dict[tuple[str, str], int], list[str], list[str]]:
+        """Return changes of ranks by result and model, sentences on what is new, and notes for the end of the table."""
         alpha, further_notes = self.results[0].estimates.alpha, [self.samples]
         # A change of rank may be noise: only those that are shown to be none stand in the table.
         moved: dict[tuple[str, str], int] = {}
@@ -298,36 +298,30 @@ class Comparison(JointResults, ModelTable, Boards):
             further_notes += further
         for name, result in zip(self.names, self.results, strict=True):
             further_notes += phrases.few_votes_note(result.estimates, f" in {name!r}")
-        return self._scores_and_ranks(moved, [" ".join(news), self.basis], further_notes, shown)
+        return moved, news, further_notes
 
-    def _scores_and_ranks(
-        self,
-        moved: Mapping[tuple[str, str], int],
-        first_notes: Sequence[str],
-        further_notes: Sequence[str],
-        shown: ShownModels,
-    ) -> Summary:
-        """Return the table with score, standard error and rank of every model (rows) in every result (columns)."""
-        models, ranks, columns, heads, header = self.models, self.ranks, [], [], []
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
+        shown = choose_models(self.models, range(len(self.models)), models, top)
+        moved, news, further_notes = self._news()
+        all_models, ranks, columns, heads, header = self.models, self.ranks, [], [], []
         results = [result.estimates for result in self.results]
         for name, e in zip(self.names, results, strict=True):
             digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
             cells = dict(zip(e.models, score_texts(e.estimate, e.std_errors, digits), strict=True))
-            columns.append([cells.get(model, "") for model in models])
-            heads.append((name, 1))
+            columns.append([cells.get(model, "") for model in all_models])
+            heads += [(name, 1), ("rank", 1)]
             # The places gained or lost stand in brackets.
             places = {
                 model: f"{rank}" if (name, model) not in moved else f"{rank} ({moved[name, model]:+d})"
-                for model, rank in zip(models, ranks[name], strict=True)
+                for model, rank in zip(all_models, ranks[name], strict=True)
             } | dict.fromkeys(e.diagnostics.models_with_few_prompts, "-")
-            columns.append([places[model] if model in cells else "" for model in models])
-            heads.append(("rank", 1))
+            columns.append([places[model] if model in cells else "" for model in all_models])
             d = e.description
             cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
             size = f"{d.n_contexts:,} prompts, {d.n_votes:,} {e.counts}s, {len(e.models)} models, {cov}"
             method = f"{phrases.functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
             header.append((f"{name}:", method, "Data:", size))
-        rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
+        rows = tuple((all_models[place], *(column[place] for column in columns)) for place in shown.places)
         meaning = (
             "Each result has a column with the score and its standard error in brackets, and a column with the rank."
         )
@@ -348,7 +342,7 @@ class Comparison(JointResults, ModelTable, Boards):
         joint = self.joint_or_reason
         reversals = joint if isinstance(joint, str) else self.reversals()
         reversed_pairs = phrases.reversal_note(self.names, results, reversals, results[0].alpha)
-        notes = (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)
+        notes = (" ".join(news), self.basis, meaning, *without_intervals, *further_notes, reversed_pairs)
         table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes)
         return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
 

@@ -92,15 +92,8 @@ def read_groups(state: FitState, columns: Sequence[str]) -> ContextGroups:
     """Return groups of contexts: the combinations of values that occur in one or several columns."""
     if not columns:
         raise OptionError("by() got no column; name one or several columns that define the groups")
-    table = context_table(state, columns, "by()")
     coded = []
-    for name in columns:
-        column = table[name]
-        if column.isna().any():
-            raise MissingDataError(
-                f"by(): {name!r} is missing in {int(column.isna().sum()):,} contexts; fill the gaps, or drop these "
-                f"rows with {name!r} in the formula of the fit and missing='drop'"
-            )
+    for name, column in _full_table(state, columns).items():
         levels = (
             [value for value in column.cat.categories if (column == value).any()]
             if isinstance(column.dtype, pd.CategoricalDtype)
@@ -141,10 +134,7 @@ def read_design(state: FitState, formula: str) -> ContextDesign:
     if names.arrays:
         raise FormulaError(f"by({formula!r}) uses {listed(names.arrays)}, which are no columns of the data")
     columns = names.columns
-    table = context_table(state, columns, "by()")
-    missing = [name for name in columns if table[name].isna().any()]
-    if missing:
-        raise MissingDataError(f"by(): {listed(missing)} are missing in some contexts; fill the gaps")
+    table = _full_table(state, columns)
     x, feature_map = fit_features(text, {name: table[name] for name in columns}, len(table), state.source.environment)
     check_features(x, feature_map.names, keep_missing=False, rows=state.data.row_index[state.data.first_row])
     constant = any(not term.factors for term in terms_of(text))
@@ -188,6 +178,18 @@ def context_table(state: FitState, columns: Sequence[str], what: str) -> pd.Data
         check_identity(name, data.columns.coded(name).levels)
         data.one_per_context(codes, f"{what}: {name!r}")
     return data.context_table(columns)
+
+
+def _full_table(state: FitState, columns: Sequence[str]) -> pd.DataFrame:
+    """Return columns of the data without gaps, a row per context."""
+    table = context_table(state, columns, "by()")
+    for name, column in table.items():
+        if column.isna().any():
+            raise MissingDataError(
+                f"by(): {name!r} is missing in {int(column.isna().sum()):,} prompts; fill the gaps, or drop these rows "
+                f"with {name!r} in the formula of the fit and missing='drop'"
+            )
+    return table
 
 
 def check_function_of_features(
@@ -259,7 +261,7 @@ def read_overlapping_groups(state: FitState, columns: Sequence[str]) -> ContextG
         raise OptionError(f"by() got {len(columns)} groups; name 1 to {_MOST_GROUPS} columns of booleans")
     if wrong := [shown(name) for name in columns if not isinstance(name, str) or not name]:
         raise OptionTypeError(f"by(): names of columns are non-empty texts, and these are not: {listed(wrong)}")
-    table = context_table(state, columns, "by()")
+    table = _full_table(state, columns)
     members = np.stack([_as_booleans(table[name], name) for name in columns])
     check_function_of_features(state, columns, members.T.astype(float), are_booleans=True)
     reasons = {name: _why_left_out(state, inside) for name, inside in zip(columns, members, strict=True)}
@@ -274,8 +276,6 @@ def read_overlapping_groups(state: FitState, columns: Sequence[str]) -> ContextG
 
 def _as_booleans(values: pd.Series, name: str) -> NDArray[np.bool_]:
     """Return a column as booleans."""
-    if values.isna().any():
-        raise MissingDataError(f"by(): {name!r} is missing in {int(values.isna().sum())} prompts; fill the gaps")
     if values.dtype.kind == "b" or str(values.dtype) == "boolean":
         return values.to_numpy(dtype=bool)
     found = {value: _WORDS.get(str(int(value)) if value in (0, 1) else str(value).lower()) for value in set(values)}

@@ -121,7 +121,7 @@ def _units_of(state: FitState, unit: str, flip: bool) -> _Units:
     others = exchange_wins(blocks.entry_y, np.ones(len(blocks.entry_y), dtype=bool))
     weight, effect = state.units.weights(data), np.zeros(())
     for given, sign in ((blocks, 1.0), (replace(blocks, entry_y=others), -1.0))[: 1 + flip]:
-        corrections = [_corrections(functional, r, replace(state.inputs(r), blocks=given)) for r in state.repetitions]
+        corrections = [_corrections(functional, r, replace(r.inputs, blocks=given)) for r in state.repetitions]
         effect = effect + sign * np.mean(corrections, axis=0)
     effect = unit_sums((weight[blocks.context, None] * effect)[owner >= 0], owner[owner >= 0])
     return _Units(code, identifiers[present], effect, 0 * effect[:, 0], "flipped labels" if flip else "dropped labels")

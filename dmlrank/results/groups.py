@@ -31,7 +31,7 @@ from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.render_page import Board
 from ..tables.summary_table import Summary, decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from .context_variables import ContextDesign
-from .joint_estimates import JointEstimates, JointResults, reversals_in
+from .joint_estimates import JointEstimates, JointResults
 from .ranking import Boards, make_board
 from .requirements import ModelTable
 from .units_and_views import alpha_or_default, drawn, in_unit, simultaneous_of
@@ -185,9 +185,9 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
         chosen = [self.models[place] for place in places]
         labels = tuple(f"{group}: {name} - {first}: {name}" for group in others for name in chosen)
         # The groups together have the units of the fit.
-        covariance = replace(self._covariance_between, df=self.estimates.covariance.df)
-        joint = replace(self.joint, covariance=covariance)
-        return wald_test(joint, LinearHypothesis(matrix, np.zeros(len(matrix)), labels), self._independent)
+        covariance, n_prompts = self._between
+        joint = replace(self.joint, covariance=replace(covariance, df=self.estimates.covariance.df))
+        return wald_test(joint, LinearHypothesis(matrix, np.zeros(len(matrix)), labels), n_prompts)
 
     @property
     def _compared(self) -> FloatArray:
@@ -196,22 +196,18 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
         return np.eye(n_models) - (1 / n_models if self.estimates.are_means else 0.0)
 
     @property
-    def _independent(self) -> tuple[int, ...]:
-        """Labelled prompts of each group where groups are independent samples of prompts; otherwise empty."""
-        covariance, n_models = self.joint.covariance, len(self.models)
-        between = np.kron(1 - np.eye(len(self)), np.ones((n_models, n_models))) * covariance.matrix
-        are_samples = np.abs(between).max() <= 1e-12 * np.abs(covariance.matrix).max()
-        are_samples = are_samples and not covariance.n_clusters
-        return tuple(map(phrases.independent_prompts, self.of_groups.values())) if are_samples else ()
+    def _between(self) -> tuple[Covariance, tuple[int, ...]]:
+        """The joint covariance, and labelled prompts of each group where groups are independent samples of prompts.
 
-    @property
-    def _covariance_between(self) -> Covariance:
-        """The joint covariance; that of independent samples with the divisor n - 1 in place of n."""
-        joint = self.joint.covariance
-        if not self._independent:
-            return joint
-        n = np.repeat(np.array(self._independent, dtype=float), len(self.models))
-        return replace(joint, matrix=joint.matrix * np.sqrt(np.outer(n / (n - 1), n / (n - 1))))
+        Independent samples have the divisor n - 1 in place of n; for other groups, there are no numbers of prompts.
+        """
+        joint, n_models = self.joint.covariance, len(self.models)
+        between = np.kron(1 - np.eye(len(self)), np.ones((n_models, n_models))) * joint.matrix
+        if joint.n_clusters or not np.abs(between).max() <= 1e-12 * np.abs(joint.matrix).max():
+            return joint, ()
+        n_prompts = tuple(map(phrases.independent_prompts, self.of_groups.values()))
+        n = np.repeat(np.array(n_prompts, dtype=float), n_models)
+        return replace(joint, matrix=joint.matrix * np.sqrt(np.outer(n / (n - 1), n / (n - 1)))), n_prompts
 
     def equal_by_model(self) -> pd.DataFrame:
         """Test for every model by a Wald test that it has the same score in every group.
@@ -224,13 +220,12 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
             A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm``, adjusted for all models by Holm's
             method. NaN where a score does not vary or rests on too few votes.
         """
-        maps, covariance = np.kron(np.eye(len(self)), self._compared), self._covariance_between.matrix
+        maps, (covariance, n_prompts) = np.kron(np.eye(len(self)), self._compared), self._between
         # A row of indices per group, a column per model.
         index_of_score, estimate = np.arange(len(maps)).reshape(len(self), -1), maps @ self.joint.estimate
-        matrix = maps @ covariance @ maps.T
+        matrix = maps @ covariance.matrix @ maps.T
         rows = [
-            equality_test(estimate[scores], matrix[np.ix_(scores, scores)], self._independent)
-            for scores in index_of_score.T
+            equality_test(estimate[scores], matrix[np.ix_(scores, scores)], n_prompts) for scores in index_of_score.T
         ]
         frame = pd.DataFrame(np.array(rows), columns=["statistic", "df", "p_value"], index=self.models)
         p = frame["p_value"].dropna()
@@ -258,13 +253,7 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
         >>> res.by("category").reversals().columns.tolist()[:4]
         ['model', 'other', 'above_in', 'below_in']
         """
-        frame = reversals_in(self.joint, self.models, dict.fromkeys(self.groups, self.estimates.sign))
-        unseen = {(name, model) for name, e in self.of_groups.items() for model in phrases.unseen_models(e)}
-        is_seen = [
-            unseen.isdisjoint({(group, model) for group in (above, below) for model in (first, second)})
-            for first, second, above, below in zip(*(frame[name] for name in frame.columns[:4]), strict=True)
-        ]
-        return frame[np.array(is_seen, dtype=bool)].reset_index(drop=True)
+        return self._reversals(self.models, dict.fromkeys(self.groups, self.estimates.sign))
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per group and model with estimate, standard error, test and interval.
@@ -307,7 +296,7 @@ class GroupResults(JointResults, ModelTable, Boards, Generic[Result]):
     ) -> Summary:
         fit, groups, shown = self.estimates, self.of_groups, rows_to_show(self.estimates, models, top)
         scores, std_errors = self.params.to_numpy(), self.bse.to_numpy()
-        digits = decimals(std_errors[np.isfinite(std_errors)], fewest=fewest_decimals(fit.scale.natural))
+        digits = decimals(std_errors, fewest=fewest_decimals(fit.scale.natural))
         pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
         columns = [score_texts(*of, digits) for of in pairs]
         heads, unseen = ["all", *groups], {name: phrases.unseen_models(e) for name, e in groups.items()}
@@ -626,13 +615,11 @@ class Projection(JointResults, ModelTable):
         basis = fit.covariance.basis
         if basis.shape[1] < len(fit.models) and np.allclose(basis.sum(axis=0), 0.0):
             meaning += " The models' coefficients on every term except the constant therefore sum to 0."
-        terms = self.test_terms()
-        numbers = zip(terms.index, terms["statistic"], terms["df"], terms["p_value"], strict=True)
         tests = "; ".join(
             f"{name}: chi2({df:g}) = {statistic:.1f}, P {p_value_clause(p)}"
             if np.isfinite(statistic)
             else f"{name}: cannot be tested ({df:g} restrictions)"
-            for name, statistic, df, p in numbers
+            for name, statistic, df, p in self.test_terms().itertuples(name=None)
         )
         without = phrases.in_joint_tests(self.models, [fit])[1]
         tested = f"Tests of the terms{without} (hypothesis: no model's score varies with the term): {tests}."

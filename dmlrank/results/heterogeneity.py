@@ -13,7 +13,7 @@ from .._utils.tasks_and_threads import current, in_order, one_thread, warn
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.graph import VoteCounts
-from ..data.preferences import Clusters, FloatArray, effective_clusters
+from ..data.preferences import FloatArray, IntArray, effective_clusters
 from ..estimation.influence import Influence, unit_sums
 from ..estimation.joint_influence import JointInfluence, column_units, in_groups, mean_over_repetitions
 from ..exceptions import DataError, OptionError, listed
@@ -265,12 +265,12 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     scaled = design.matrix / unit
     projected, covariance = linear_map(steps, Functions(scaled), scale)
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
+    weights = np.asarray(np.linalg.solve(scaled.T @ scaled, scaled.T).T, dtype=np.float64)
     both, means = np.outer(per_unit, per_unit), None
     if steps.covariance.means is not None:
-        weights = np.linalg.solve(scaled.T @ scaled, scaled.T).T * len(scaled) / unit
-        parts = _means_of_projection(steps, projected, unit, weights, scale, steps.covariance.means.parts[0])
+        parts = _means_of_projection(steps, projected, scale.factor * unit, weights * len(scaled) / unit)
         means = CombinedMeans(parts, scale.factor * np.eye(len(per_unit)))
-    df = min(covariance.df, steps.covariance.df, _effective_units(scaled, steps.units.clusters) - 1)
+    df = min(covariance.df, steps.covariance.df, _effective_units(weights, steps.units.cluster) - 1)
     covariance = replace(covariance, matrix=both * covariance.matrix, df=df, means=means)
     index = pd.MultiIndex.from_product([design.names, estimates.models], names=["coefficient", "model"])
     joint = JointEstimates.by_block(index, per_unit * projected.estimate, covariance, estimates)
@@ -287,33 +287,30 @@ def _require_mean(estimates: Estimates) -> None:
     require_intervals(estimates, "by()")
 
 
-def _effective_units(design: FloatArray, clusters: Clusters | None) -> float:
+def _effective_units(weights: FloatArray, cluster: IntArray | None) -> float:
     """Return the effective number of prompts, or clusters, behind a coefficient, the smallest over columns (n, P).
 
     It is their number times Kish's ratio, relative to that of a constant. Of an indicator of a group without a constant
     it is the number in the group.
     """
-    squares = np.column_stack([np.square(np.linalg.solve(design.T @ design, design.T)).T, np.ones(len(design))])
-    if clusters is not None:
-        squares = unit_sums(squares, np.unique(clusters.of_context, return_inverse=True)[1])
+    squares = np.column_stack([np.square(weights), np.ones(len(weights))])
+    if cluster is not None:
+        squares = unit_sums(squares, np.unique(cluster, return_inverse=True)[1])
     effective = np.square(squares.sum(axis=0)) / np.square(squares).sum(axis=0)
     return round(float((effective / effective[-1]).min() * len(squares)), 9)
 
 
 def _means_of_projection(
-    steps: FitState,
-    projected: JointInfluence,
-    unit: FloatArray,
-    weights: FloatArray,
-    scale: Scale,
-    of_fit: MeanScores,
+    steps: FitState, projected: JointInfluence, unit: FloatArray, weights: FloatArray
 ) -> tuple[MeanScores, ...]:
     """Return what limits of coefficients of means of scores need, a part for each of the P columns, with K means.
 
     A coefficient is a mean over prompts of a_i Y_i, with ``weights`` a, (n, P). Its units are those with some a_i, and
     an unseen one may have the largest |a_i|. One without negative a_i, such as that of a group, is a weighted mean.
     """
-    cluster, parts, n, n_models = steps.units.cluster, [], len(weights), len(of_fit.estimate)
+    assert steps.covariance.means is not None
+    of_fit, cluster, parts, n = steps.covariance.means.parts[0], steps.units.cluster, [], len(weights)
+    n_models = len(of_fit.estimate)
     codes = np.arange(n) if cluster is None else cluster
     own = np.maximum(of_fit.high - of_fit.estimate, of_fit.estimate - of_fit.low)
     unbounded = np.full(n_models, UNBOUNDED)
@@ -321,7 +318,7 @@ def _means_of_projection(
         place = slice(column * n_models, (column + 1) * n_models)
         largest, inside = np.abs(weight).max(), np.abs(weight) > 1e-9 * np.abs(weight).max()
         sums = unit_sums(projected.centred_in(column)[inside], np.unique(codes[inside], return_inverse=True)[1])
-        values = (projected.estimate[place] + sums * (len(sums) / n)) / (scale.factor * unit[column])
+        values = (projected.estimate[place] + sums * (len(sums) / n)) / unit[column]
         is_mean = bool((weight[inside] > 0).all() and np.isclose(weight.mean(), 1))
         # The largest weight of a prompt, relative to a mean of one over those inside.
         reach = largest * inside.mean()

@@ -183,44 +183,45 @@ class JointResults(Summarised):
         frame = pd.DataFrame(columns, index=joint.index)
         return frame.rename_axis([*joint.index.names[:-1], "term"]).reset_index()
 
+    def _reversals(self, models: Sequence[str], signs: Mapping[str, int]) -> pd.DataFrame:
+        """Return pairs of models that two results, or groups, order differently; see :meth:`Comparison.reversals`.
 
-def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[str, int]) -> pd.DataFrame:
-    """Return pairs of models that two results, or groups, order differently; see :meth:`Comparison.reversals`.
+        ``signs`` has all results, with -1 where the lowest score is the best.
+        """
+        joint, scores = self.joint, list(self.joint.index)
+        shown = zip(scores, joint.estimate, self._is_unseen, strict=True)
+        value = {score: signs[score[0]] * number for score, number, is_unseen in shown if not is_unseen}
+        reversed_pairs = [
+            (model, other, a, b)
+            for a, b in combinations(signs, 2)
+            for model, other in permutations([name for name in models if {(a, name), (b, name)} <= value.keys()], 2)
+            if value[a, model] > value[a, other] and value[b, model] < value[b, other]
+        ]
+        columns = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
+        if not reversed_pairs:
+            return pd.DataFrame(columns=columns)
+        # All differences within results; step-down tests have both directions of each.
+        pairs = [(j, k) for j, k in combinations(range(len(scores)), 2) if scores[j][0] == scores[k][0]]
+        contrasts, law = law_of_differences(joint.estimate, joint.max_t, *np.array(pairs).T)
+        varies, z = contrasts.std_error > 0, law.tails.to_normal(law.statistics(0.0))
+        adjusted = np.full((2, len(pairs)), np.nan)
+        adjusted[:, varies] = joint.max_t.step_down(contrasts.only(varies), z[varies])[0]
+        both = np.hstack(
+            [(sign * law.estimate, normal_tail(sign * z), p) for sign, p in zip((1, -1), adjusted, strict=True)]
+        )
+        in_both = [*pairs, *((k, j) for j, k in pairs)]
+        test_of = {(scores[j], scores[k]): test for (j, k), test in zip(in_both, both.T, strict=True)}
 
-    ``signs`` has all results, with -1 where the lowest score is the best.
-    """
-    scores = list(joint.index)
-    value = {score: signs[score[0]] * number for score, number in zip(scores, joint.estimate, strict=True)}
-    reversed_pairs = [
-        (model, other, a, b)
-        for a, b in combinations(signs, 2)
-        for model, other in permutations([name for name in models if {(a, name), (b, name)} <= value.keys()], 2)
-        if value[a, model] > value[a, other] and value[b, model] < value[b, other]
-    ]
-    columns = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
-    if not reversed_pairs:
-        return pd.DataFrame(columns=columns)
-    # All differences within results; step-down tests have both directions of each.
-    pairs = [(j, k) for j, k in combinations(range(len(scores)), 2) if scores[j][0] == scores[k][0]]
-    contrasts, law = law_of_differences(joint.estimate, joint.max_t, *np.array(pairs).T)
-    varies, z = contrasts.std_error > 0, law.tails.to_normal(law.statistics(0.0))
-    adjusted = np.full((2, len(pairs)), np.nan)
-    adjusted[:, varies] = joint.max_t.step_down(contrasts.only(varies), z[varies])[0]
-    both = np.hstack(
-        [(sign * law.estimate, normal_tail(sign * z), p) for sign, p in zip((1, -1), adjusted, strict=True)]
-    )
-    in_both = [*pairs, *((k, j) for j, k in pairs)]
-    test_of = {(scores[j], scores[k]): test for (j, k), test in zip(in_both, both.T, strict=True)}
+        def test_that(result: str, better: str, worse: str) -> FloatArray:
+            high, low = (better, worse) if signs[result] > 0 else (worse, better)
+            return test_of[(result, high), (result, low)]
 
-    def test_that(result: str, better: str, worse: str) -> FloatArray:
-        high, low = (better, worse) if signs[result] > 0 else (worse, better)
-        return test_of[(result, high), (result, low)]
-
-    rows = []
-    for model, other, above, below in reversed_pairs:
-        up, down = test_that(above, model, other), test_that(below, other, model)
-        rows.append((model, other, above, below, up[0], -down[0], *np.maximum(up, down)[1:]))
-    return pd.DataFrame(rows, columns=columns).sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
+        rows = []
+        for model, other, above, below in reversed_pairs:
+            up, down = test_that(above, model, other), test_that(below, other, model)
+            rows.append((model, other, above, below, up[0], -down[0], *np.maximum(up, down)[1:]))
+        frame = pd.DataFrame(rows, columns=columns)
+        return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
 
 
 _BOARDS = ("raw", "averaged", "equal")

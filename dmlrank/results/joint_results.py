@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
@@ -27,9 +27,6 @@ from ..inference.simultaneous import TEST_COLUMNS
 from ..report.phrases import counted
 from .joint_estimates import JointEstimates, JointResults
 from .rank_results import RankResults
-
-# Stands for a missing annotator, and sorts before every name.
-_NO_ANNOTATOR = "\x00"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,19 +60,14 @@ def share_contexts(steps: Sequence[FitState], names: Sequence[str], apart: bool 
         reason = _why_unmatched(steps[0], other, apart)
         if reason:
             return f"{names[0]!r} and {name!r} have no joint covariance: {reason}"
+    sizes = [fit.data.n_contexts for fit in steps]
     if apart:
-        ends = np.cumsum([0, *(fit.data.n_contexts for fit in steps)])
-        places, n_contexts = tuple(np.arange(start, end) for start, end in pairwise(ends)), int(ends[-1])
+        place = np.arange(sum(sizes))
     elif steps[0].options.context:
-        place: dict[Hashable, int] = {}
-        places = tuple(
-            np.array([place.setdefault(identifier, len(place)) for identifier in fit.data.context_ids], dtype=np.intp)
-            for fit in steps
-        )
-        n_contexts = len(place)
+        place = pd.factorize(np.concatenate([fit.data.context_ids for fit in steps]), use_na_sentinel=False)[0]
     else:
-        n_contexts = steps[0].data.n_contexts
-        places = (np.arange(n_contexts),) * len(steps)
+        place = np.tile(np.arange(sizes[0]), len(steps))
+    places, n_contexts = tuple(np.split(place, np.cumsum(sizes)[:-1])), int(place.max()) + 1
     clusters = steps[0].units.clusters
     if clusters is None:
         return SharedContexts(n_contexts, places, None)
@@ -83,7 +75,7 @@ def share_contexts(steps: Sequence[FitState], names: Sequence[str], apart: bool 
         # The results have the same contexts. Their clusters may have other names and still contain the same contexts.
         joint = clusters if _have_equal_partitions(steps, places) else None
     else:
-        joint = _clusters_by_name(steps, clusters, places, n_contexts)
+        joint = _clusters_by_name(steps, clusters, places)
     if joint is None:
         all_names = " and ".join(map(repr, names))
         return f"{all_names} have no joint covariance: the clusters of the results contain different prompts"
@@ -141,23 +133,19 @@ def _have_equal_partitions(steps: Sequence[FitState], places: Sequence[IntArray]
     return True
 
 
-def _clusters_by_name(
-    steps: Sequence[FitState], clusters: Clusters, places: Sequence[IntArray], n_contexts: int
-) -> Clusters | None:
+def _clusters_by_name(steps: Sequence[FitState], clusters: Clusters, places: Sequence[IntArray]) -> Clusters | None:
     """Return the clusters of all contexts, by the names of the clusters; None where these differ between results."""
-    codes: list[IntArray] = []
+    codes, at = list[IntArray](), np.concatenate(places)
     for column in clusters.names[: 1 if clusters.second_of_context is None else 2]:
-        of_all = np.full(n_contexts, -1)
-        numbers: dict[Hashable, int] = {}
-        for fit, place in zip(steps, places, strict=True):
-            # Clusters without a column are the contexts.
-            is_column = column in fit.data.columns
-            names = fit.data.columns.texts(column)[fit.data.first_row] if is_column else place.tolist()
-            numbered = np.array([numbers.setdefault(name, len(numbers)) for name in names])
-            earlier = of_all[place]
-            if (earlier[earlier >= 0] != numbered[earlier >= 0]).any():
-                return None
-            of_all[place] = numbered
+        # Clusters without a column are the contexts.
+        names = [
+            fit.data.columns.texts(column)[fit.data.first_row] if column in fit.data.columns else place.astype(object)
+            for fit, place in zip(steps, places, strict=True)
+        ]
+        number, of_all = pd.factorize(np.concatenate(names))[0], np.zeros(at.max() + 1, dtype=np.intp)
+        of_all[at] = number
+        if (of_all[at] != number).any():
+            return None
         codes.append(of_all)
     return Clusters(clusters.names, *codes)
 
@@ -270,17 +258,16 @@ def _n_shared_clusters(steps: Sequence[FitState], shared: SharedContexts) -> int
         return 0
     groupings = [of for of in (clusters.of_context, clusters.second_of_context) if of is not None]
     of_fits = [[of[places].tolist() for places in shared.places] for of in groupings]
-    if all(fit.units.annotator is not None for fit in steps):
-        of_fits.append([[name for name in _annotators(fit) if name != _NO_ANNOTATOR] for fit in steps])
+    of_fits.append([set(_annotators(fit)) - {None} for fit in steps])
     return max(len(set(of[a]) & set(of[b])) for of in of_fits for a, b in combinations(range(len(steps)), 2))
 
 
-def _annotators(fit: FitState) -> list[str]:
-    """Return the name of the annotator of every influence block; empty without annotators."""
+def _annotators(fit: FitState) -> list[str | None]:
+    """Return the name of the annotator, if any, of every influence block; empty without annotators."""
     if fit.units.annotator is None or fit.units.clusters is None:
         return []
     names = sorted(set(fit.data.columns.texts(fit.units.clusters.names[-1])))
-    return [names[code] if code >= 0 else _NO_ANNOTATOR for code in fit.units.annotator]
+    return [names[code] if code >= 0 else None for code in fit.units.annotator]
 
 
 def _seem_of_one_data_set(first: RankResults, other: RankResults) -> bool:
@@ -323,19 +310,19 @@ def _covariance_by_influence(
     estimates: Sequence[Estimates], steps: Sequence[FitState], shared: SharedContexts
 ) -> Covariance:
     """Return the covariance of the scores of all results from influence values, with the results' own blocks."""
-    influences, annotators = list[Influence](), list[str]()
+    influences, annotators = list[Influence](), list[str | None]()
     for e, fit in zip(estimates, steps, strict=True):
         influence = in_unit(fit.influence.by_context(), e.scale)
         influences.append(influence.given_prompts() if fit.options.prompts == "fixed" else influence)
         annotators += _annotators(fit)
     # An annotator has the same number in all results.
-    all_names, annotator = np.unique(annotators, return_inverse=True)
+    annotator = pd.factorize(np.array(annotators, dtype=object), sort=True)[0]
     gauge = block_diag(*(fit.setup.functional.gauge(fit.data.n_items).basis for fit in steps))
     joint = clustered_covariance(
         side_by_side(influences, shared.places, shared.n_contexts),
         gauge,
         shared.clusters,
-        np.where(all_names[annotator] == _NO_ANNOTATOR, -1, annotator) if len(annotators) else None,
+        annotator if len(annotators) else None,
     )
     # The covariance between repetitions is joint for results with the same folds, otherwise by result.
     repetitions = []

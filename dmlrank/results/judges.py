@@ -117,9 +117,8 @@ class JudgeReport(TitledTable):
     def variance_ratio(self) -> pd.Series:
         """Variance with the judge divided by the variance without the judge, by model; NaN where the latter is zero."""
         f = self.figures
-        with np.errstate(invalid="ignore", divide="ignore"):
-            ratio = np.where(f.alone_errors > 0, np.square(f.errors / f.alone_errors), np.nan)
-        return pd.Series(ratio, index=list(self.estimates.names), name="variance_ratio")
+        ratio = np.divide(f.errors, f.alone_errors, out=np.full(len(f.errors), np.nan), where=f.alone_errors > 0)
+        return pd.Series(np.square(ratio), index=list(self.estimates.names), name="variance_ratio")
 
     @property
     def worth(self) -> float:

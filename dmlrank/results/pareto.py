@@ -82,7 +82,10 @@ class Pareto(ModelTable):
 
     def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         e, (frame, note) = self.estimates, self._shown(models, top)
-        digits = {"cost": cost_digits(frame), "score": score_digits(e)}
+        # Of costs two figures of the smallest error, or four of the smallest cost.
+        error, cost = (frame["cost_high"] - frame["cost_low"]).to_numpy() / 4, frame["cost"].to_numpy()
+        of_cost = decimals(error if (error > 0).any() else np.abs(cost) / 100, fewest=0)
+        digits = {"cost": of_cost, "score": score_digits(e)}
         rows = []
         for name, row in frame.iterrows():
             numbers = [(row[f"{of}{end}"], places) for of, places in digits.items() for end in ("", "_low", "_high")]
@@ -155,13 +158,6 @@ class Pareto(ModelTable):
 
     def __repr__(self) -> str:
         return f"<Pareto: {counted(len(self.table), 'model')}, {self._counts}>"
-
-
-def cost_digits(table: pd.DataFrame) -> int:
-    """Return the decimals of costs: two figures of the smallest error, or four of the smallest cost."""
-    error = (table["cost_high"] - table["cost_low"]).to_numpy() / 4
-    size = error[error > 0] if (error > 0).any() else np.abs(table["cost"].to_numpy()) / 100
-    return decimals(size[size > 0], fewest=0) if (size > 0).any() else 0
 
 
 @one_thread()

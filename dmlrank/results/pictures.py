@@ -105,15 +105,14 @@ def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -
     simultaneous: Simultaneous = results.simultaneous
     alpha, bootstrap = alpha_of(e, alpha), simultaneous.multipliers
     scores = list(rows_to_show(e, models, top).places)
-    chosen = [e.names[j] for j in scores]
     low, high = e.intervals(critical_value_of(e, simultaneous, alpha))
     method = interval_method(e) if bootstrap is None else f"{interval_method(e)}, {bootstrap} bootstrap"
     level = charts.level_words(alpha, method=method) if e.has_intervals else "estimates without intervals"
     level += f"\n{e.looks}" if e.looks else ""
-    counted_models = charts.models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")
+    counted_models = charts.models_words(len(scores), len(e.names), "models" if e.of_models else "outputs")
     part = f"\n{e.part}" if e.part else ""
     title = f"{level}, {counted_models}{part}"
-    intervals = pd.DataFrame({"estimate": e.estimate, "low": low, "high": high}).iloc[scores].set_axis(chosen)
+    intervals = pd.DataFrame({"estimate": e.estimate, "low": low, "high": high}, index=e.names).iloc[scores]
     # A score without a vote in the group is a prediction.
     intervals = intervals[~e.is_unseen[scores]]
     few = np.isin(intervals.index, models_to_mark(e))

@@ -56,7 +56,7 @@ from ..report.fit_summary import (
     slim_summary,
     tidy_frame,
 )
-from ..report.phrases import doubt_note, enumerated, some_of
+from ..report.phrases import SummaryLevel, doubt_note, enumerated, some_of
 from ..tables.summary_table import Summary, inert
 from .ranking import Boards, PairwiseResults, RankSets, make_boards, pairs_to_compare, places_to_compare
 from .requirements import Needs, members, named_estimates, require_steps
@@ -153,11 +153,8 @@ class RankResults(Boards):
     def _fit(self) -> FitState:
         return require_steps(self.estimates, self.steps, "this method")
 
-    def _alpha(self, alpha: float | None) -> float:
-        return alpha_of(self.estimates, alpha)
-
-    def _critical(self, alpha: float | None, method: str = "max-t") -> float:
-        return critical_value_of(self.estimates, self.simultaneous, self._alpha(alpha), method)
+    def _level(self, alpha: float | None) -> SummaryLevel:
+        return summary_level(self.estimates, self.simultaneous, alpha)
 
     # --- what was estimated -------------------------------------------------------------------------------------------
 
@@ -270,7 +267,8 @@ class RankResults(Boards):
         >>> res.conf_int().columns.tolist()
         ['lower', 'upper']
         """
-        lower, upper = self.estimates.intervals(self._critical(alpha, method))
+        critical = critical_value_of(self.estimates, self.simultaneous, alpha, method)
+        lower, upper = self.estimates.intervals(critical)
         limits = pd.DataFrame({"lower": lower, "upper": upper}, index=self.names)
         limits.loc[self.estimates.is_unseen] = np.nan
         return limits
@@ -377,7 +375,7 @@ class RankResults(Boards):
         """
         from .score_tests import win_probability_of
 
-        return win_probability_of(self.estimates, self.steps, first, second, alpha=self._alpha(alpha))
+        return win_probability_of(self.estimates, self.steps, first, second, alpha=alpha_of(self.estimates, alpha))
 
     @Needs(unadjusted=_AS_SHOWN, data=True, no_means=_NO_PREFERENCES)
     def predict(self, newdata: object = None) -> pd.DataFrame:
@@ -462,7 +460,7 @@ class RankResults(Boards):
         >>> tests.result_frame.columns.tolist()[:4], len(tests.result_frame)
         (['first', 'second', 'estimate', 'std_error'], 7)
         """
-        e, alternative, alpha = self.estimates, read_alternative(side, delta), self._alpha(alpha)
+        e, alternative, alpha = self.estimates, read_alternative(side, delta), alpha_of(self.estimates, alpha)
         check_choice(method, PAIR_METHODS, "method")
         side, margin, method = alternative.side, alternative.delta, self.simultaneous.adjustment(method)
         if against is None and side == "two-sided" and margin:
@@ -527,7 +525,7 @@ class RankResults(Boards):
         >>> res.ranks().columns.tolist()
         ['rank', 'lower', 'upper', 'group']
         """
-        e, alpha = self.estimates, self._alpha(alpha)
+        e, alpha = self.estimates, alpha_of(self.estimates, alpha)
         separation = separate(e.estimate, self.simultaneous, alpha, e.sign)
         seen = np.flatnonzero(~e.is_unseen)
         among_seen = np.ix_(seen, seen)
@@ -618,7 +616,7 @@ class RankResults(Boards):
         """
         from .score_tests import confidence_ellipsoid
 
-        e, named, alpha = self.estimates, named_estimates(self.estimates), self._alpha(alpha)
+        e, named, alpha = self.estimates, named_estimates(self.estimates), alpha_of(self.estimates, alpha)
         if contrasts is not None and models is not None:
             raise OptionError("models= and contrasts= both define the region; give one of them")
         places = places_of(e.names, models, "model" if e.of_models else "output")
@@ -979,7 +977,7 @@ class RankResults(Boards):
         """
         from .run_table import table_of_curve
 
-        return table_of_curve(self.estimates, self._fit, kind, most, self._alpha(alpha))
+        return table_of_curve(self.estimates, self._fit, kind, most, alpha_of(self.estimates, alpha))
 
     @Needs(means="it divides mean costs by mean scores", one_look="its intervals are those of one look", data=True)
     def per_success(self, cost: str, against: str | None = None, alpha: float | None = None) -> pd.DataFrame:
@@ -1019,7 +1017,7 @@ class RankResults(Boards):
         """
         from .run_table import table_per_success
 
-        return table_per_success(self.estimates, self._fit, cost, against, self._alpha(alpha))
+        return table_per_success(self.estimates, self._fit, cost, against, alpha_of(self.estimates, alpha))
 
     @Needs(models=_ORDER, intervals=True, one_look="power is that of one look")
     def sample_size(self, difference: float | None = None, power: float = 0.8) -> pd.DataFrame:
@@ -1059,13 +1057,7 @@ class RankResults(Boards):
         """
         from .run_table import table_of_sizes
 
-        return table_of_sizes(
-            self.estimates,
-            self.steps,
-            summary_level(self.estimates, self.simultaneous, self.estimates.alpha),
-            difference,
-            power,
-        )
+        return table_of_sizes(self.estimates, self.steps, self._level(None), difference, power)
 
     @Needs(models=_ORDER, intervals=True)
     def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None, *, unit: str = "") -> Pareto:
@@ -1108,7 +1100,7 @@ class RankResults(Boards):
         """
         from .pareto import score_against_cost
 
-        return score_against_cost(self.estimates, self.steps, cost, unit, self._alpha(alpha))
+        return score_against_cost(self.estimates, self.steps, cost, unit, alpha_of(self.estimates, alpha))
 
     @Needs(
         unadjusted="it plans labels for scores without adjustment, and the style of answers is not known before they "
@@ -1246,10 +1238,9 @@ class RankResults(Boards):
         >>> table.title, table.rows[0][0]
         ('Win rates', 'gpt-4')
         """
-        e, alpha = self.estimates, self._alpha(alpha)
+        e, level = self.estimates, self._level(alpha)
         check_flag("slim", slim)
         shown = rows_to_show(e, models, top)
-        level = summary_level(e, self.simultaneous, alpha)
         if slim:
             return slim_summary(e, level, shown).with_title(title)
         return build_summary(e, level, adjusted_p_values(e, self.simultaneous), shown).with_title(title)
@@ -1291,8 +1282,7 @@ class RankResults(Boards):
         >>> res.verdict().split(":")[0]
         'First place is not decided'
         """
-        e = self.estimates
-        level = summary_level(e, self.simultaneous, self._alpha(alpha))
+        e, level = self.estimates, self._level(alpha)
         sentences, is_first = short_facts(Subject(e, level), FIRST), level.first is not None and level.first.decided
         if not sentences:
             sentences = ["Nothing is decided: no difference between models varies in these data."]
@@ -1303,7 +1293,7 @@ class RankResults(Boards):
             may_be, ends = self.best_set(top, alpha), self.ranks(alpha).result_frame["upper"]
             sets = [name for name in may_be if ends[name] <= top], [name for name in may_be if ends[name] > top]
             are, others = enumerated(sets[0]) or "none", some_of(sets[1]) or "none"
-            confidence = f"{100 * (1 - self._alpha(alpha)):g} % joint confidence"
+            confidence = f"{level.confidence} joint confidence"
             sentences.append(f"Shown to be in the top {top} ({confidence}): {are}; others that may be: {others}.")
         about = [f"{e.part}:"] if e.part else []
         looks = [f"This holds {e.looks}."] if e.looks else []
@@ -1333,8 +1323,7 @@ class RankResults(Boards):
           Each score is the mean share of comparisons that the model wins against the
           other 7
         """
-        level = summary_level(self.estimates, self.simultaneous, self._alpha(alpha))
-        return explanation_text(self.estimates, level, fit_facts(self.estimates))
+        return explanation_text(self.estimates, self._level(alpha), fit_facts(self.estimates))
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per model with estimate, standard error, test, interval and votes.
@@ -1360,10 +1349,9 @@ class RankResults(Boards):
         >>> res.tidy().columns.tolist()[:4]
         ['term', 'estimate', 'std_error', 'statistic']
         """
-        e, critical = self.estimates, self._critical(alpha, method)
-        if not e.has_intervals:
-            return tidy_frame(e, critical, np.full(len(e.names), np.nan), "none")
-        return tidy_frame(e, critical, adjusted_p_values(e, self.simultaneous), INTERVAL_KINDS[method])
+        e, critical = self.estimates, critical_value_of(self.estimates, self.simultaneous, alpha, method)
+        kind = INTERVAL_KINDS[method] if e.has_intervals else "none"
+        return tidy_frame(e, critical, adjusted_p_values(e, self.simultaneous), kind)
 
     def plot(
         self,
@@ -1421,7 +1409,7 @@ class RankResults(Boards):
                 raise OptionError("plot('sheet') draws a figure of its own; leave ax= and contrast= out")
             n_best = SHEET_MODELS if models is None and top is None and self.estimates.of_models else top
             rows_to_show(self.estimates, models, n_best)
-            return draw_sheet(self, alpha=self._alpha(alpha), models=models, top=n_best)
+            return draw_sheet(self, alpha=alpha_of(self.estimates, alpha), models=models, top=n_best)
         return draw_picture(self, picture, ax, alpha=alpha, models=models, top=top, contrast=contrast)
 
     def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary]]:
@@ -1429,7 +1417,7 @@ class RankResults(Boards):
         # At equal style the page begins with the three leaderboards side by side.
         style = replace(self, estimates=e, simultaneous=simultaneous).style
         tables = [] if style is None else [style.summary(alpha)]
-        return "", make_boards(e, simultaneous, self._alpha(alpha)), tables
+        return "", make_boards(e, simultaneous, alpha), tables
 
     def __repr__(self) -> str:
         e = self.estimates
@@ -1526,7 +1514,7 @@ class RankResults(Boards):
         steps, changes = self.steps, in_full(changes)
         assert steps is not None
         if self.estimates.sequence is not None:
-            self._alpha(changes.get("alpha"))  # type: ignore[arg-type]
+            alpha_of(self.estimates, changes.get("alpha"))  # type: ignore[arg-type]
         options, source = steps.options.changed(changes), steps.source
         if data is not None:
             rows = read_scores(source.formula, data, context=options.context, run=options.run)

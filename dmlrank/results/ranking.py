@@ -21,7 +21,7 @@ from ..report.fit_summary import ShownModels, choose_models, chosen_names
 from ..report.phrases import counted, doubt_note, few_prompts_note, functional_unit, sequential_note, unseen_note
 from ..tables.summary_table import Summarised, Summary, decimals, fewest_decimals, fixed_text, p_value_text
 from .requirements import ModelTable, have_same_scores
-from .units_and_views import adjusted_p_values, alpha_of, drawn, summary_level
+from .units_and_views import adjusted_p_values, drawn, summary_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -486,20 +486,19 @@ def make_board(
     simultaneous: Simultaneous,
     name: str,
     *,
-    alpha: float | None = None,
+    alpha: float | None,
     is_explained: bool = True,
     beside_others: bool = False,
 ) -> Board:
     """Return a leaderboard of a page, with the tests that its tables and plots show, beside others also of the mean."""
     from ..report.render_page import Board
 
-    joint, tests = alpha_of(e, alpha), None
     # Step-down tests first, whose draws the others use again.
-    level, about = summary_level(e, simultaneous, joint), " ".join(unseen_note(e))
+    level, about, tests = summary_level(e, simultaneous, alpha), " ".join(unseen_note(e)), None
     if e.of_models and e.has_intervals and len(e.models) > 1:
         method = simultaneous.adjustment("max-t")
         pairs = pairs_to_compare(places_to_compare(e, None, None), None, "two-sided")
-        tests = compare_differences(e.estimate, simultaneous, *pairs, method=method, alpha=joint)
+        tests = compare_differences(e.estimate, simultaneous, *pairs, method=method, alpha=level.alpha)
         # The others keep the p-values of the family of all models.
         is_shown = ~(e.is_unseen[tests.first] | e.is_unseen[tests.second])
         shown = {one.name: getattr(tests, one.name)[is_shown] for one in fields(tests) if one.name != "critical"}
@@ -508,7 +507,7 @@ def make_board(
     return Board(name, e, level, tests, is_explained, about=about, p_mean=p_mean)
 
 
-def make_boards(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> list[Board]:
+def make_boards(estimates: Estimates, simultaneous: Simultaneous, alpha: float | None) -> list[Board]:
     """Return the leaderboards of a page: one; with equal style also raw scores and those averaged over style."""
     style = estimates.style
     if style is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -130,9 +129,8 @@ class Needs:
     data: bool = False
 
     def __call__(self, member: Member) -> Member:
-        """Declare what a method or property needs."""
-        member = checked(member) if inspect.isfunction(member) else member
-        return cast(Member, Method(member, self))
+        """Declare what a method needs."""
+        return cast(Member, Method(checked(member), self))
 
     def check(self, name: str, result: Any) -> None:
         """Raise the error that says why a result does not have the method of this name, where it does not."""
@@ -166,7 +164,7 @@ class Needs:
 
 
 class Method:
-    """A method or property that a result has only if it has what the method needs."""
+    """A method that a result has only if it has what the method needs."""
 
     def __init__(self, member: Any, needs: Needs) -> None:
         self.member, self.needs, self.__doc__ = member, needs, member.__doc__

@@ -321,10 +321,9 @@ def score_bounds(
     contrasts, _, critical = _contrasts(estimates, simultaneous, hypothesis)
     matrix, filled = contrasts.matrix, np.where(has_score, scores, 0.0) * (1 - missing)
     ends = np.stack([matrix * low, matrix * high])
-    values = [filled @ matrix.T + missing @ extreme.T for extreme in (ends.min(axis=0), ends.max(axis=0))]
-    n = len(scores)
-    no_correction, weight = np.zeros((n, 2 * len(matrix))), state.influence.weight
-    influence = Influence(np.hstack(values), no_correction, np.arange(n), np.ones(n), weight)
+    extremes, n = (ends.min(axis=0), ends.max(axis=0)), len(scores)
+    values = np.hstack([filled @ matrix.T + missing @ extreme.T for extreme in extremes])
+    influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), state.influence.weight)
     covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), state.units, fixed_prompts=False)
     # Every prompt counts here, so that the degrees of freedom are those of all prompts.
     critical = critical or covariance.from_normal(float(normal_critical(estimates.alpha / 2)))

@@ -50,18 +50,21 @@ def alpha_of(estimates: Estimates, alpha: float | None) -> float:
     return alpha
 
 
-def critical_value_of(estimates: Estimates, simultaneous: Simultaneous, alpha: float, method: str = "max-t") -> float:
+def critical_value_of(
+    estimates: Estimates, simultaneous: Simultaneous, alpha: float | None, method: str = "max-t"
+) -> float:
     """Return the half-width of the scores' intervals in standard errors; NaN where the result has no intervals."""
     check_choice(method, METHODS, "method")
+    alpha = alpha_of(estimates, alpha)
     if not estimates.has_intervals:
         return float("nan")
     is_kept = method == "max-t" and alpha == estimates.alpha and simultaneous.multipliers is None
     return estimates.critical if is_kept else simultaneous.critical(alpha, method)
 
 
-def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> SummaryLevel:
+def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float | None) -> SummaryLevel:
     """Return critical value, tests of ranks for a table; NaN and none without intervals."""
-    critical = critical_value_of(estimates, simultaneous, alpha)
+    alpha, critical = alpha_of(estimates, alpha), critical_value_of(estimates, simultaneous, alpha)
     if not estimates.has_intervals or not estimates.of_models or len(estimates.models) == 1:
         return SummaryLevel(alpha, critical, None, simultaneous.multipliers)
     separation = separate(estimates.estimate, simultaneous, alpha, estimates.sign)

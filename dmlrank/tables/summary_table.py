@@ -259,13 +259,12 @@ class Summary:
         """
         rows = [tuple(isolated(cell) for cell in row) for row in self.rows]
         # A column is as wide as its widest cell, or as its part of the head.
-        n_columns = sum(len(places) for _, places in self.heads())
-        sizes = [max((display_width(row[place]) for row in rows), default=0) for place in range(n_columns)]
-        for head, places in self.heads():
+        all_heads = list(self.heads())
+        sizes = [max((display_width(row[place]) for row in rows), default=0) for _, at in all_heads for place in at]
+        for head, places in all_heads:
             below = sum(sizes[place] for place in places) + _GAP * (len(places) - 1)
             sizes[places[-1]] += max(0, display_width(isolated(head)) - below)
         # The heads that every panel repeats, and the panels of the others.
-        all_heads = list(self.heads())
         leading = [head for head in all_heads if head[1][0] <= self.name_place]
 
         def size_of(heads: Heads) -> int:
@@ -304,9 +303,7 @@ class Summary:
 
         The style applies to this table alone. Its colours are those of the page, light or dark.
         """
-        sides = [
-            ' class="l"' if self.is_text(place) else "" for place in range(sum(span for _, span in self.columns) + 1)
-        ]
+        sides = [' class="l"' if self.is_text(place) else "" for _, places in self.heads() for place in places]
         heads = ""
         for head, places in self.heads():
             span = f' colspan="{len(places)}"' if len(places) > 1 else ""

@@ -112,6 +112,8 @@ def test_a_bootstrap_is_not_advised_where_it_is_used_and_refused_with_few_cluste
     assert "bootstrap('webb')" not in str(three.diagnostics.warnings)
     with pytest.raises(OptionError, match="3 effective clusters"):
         three.bootstrap("webb")
+    with pytest.raises(OptionError, match="rademacher"):
+        few.bootstrap("rademaher")
 
 
 def test_tidy_has_the_intervals_of_the_bootstrap_and_the_same_tests(few):

@@ -13,11 +13,11 @@ from scipy.special import gammaln, softmax
 from ..._utils.tasks_and_threads import report
 from ...data.outcomes import exchanged_wins, in_other_order
 from ...data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
+from ..boosting import BinnedRows, Tune, predict_pairs, train_booster
 from ..training_rows import Folds, outcome_rows
 
 if TYPE_CHECKING:
     from ..all_pairs.predict import PairTrees
-    from ..boosting import Tune
     from .main_effects import SmoothBoostedMu
     from .user_learners import RowsMu
 
@@ -175,8 +175,6 @@ class BoosterMu:
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each context."""
-        from ..boosting import predict_pairs
-
         return predict_pairs(self.trees.booster, x, first, second)
 
 
@@ -281,7 +279,6 @@ def fit_mu(
     Neither is needed without features, where votes are counted, or where all labels have one and the same category.
     """
     from ..all_pairs.predict import PairTrees
-    from ..boosting import BinnedRows, train_booster
     from .user_learners import fit_learner
 
     counts = _vote_counts(data, in_training)
@@ -335,7 +332,5 @@ def _pilot(counts: FloatArray, data: PreferenceData) -> ConstantMu:
 
 def _vote_counts(data: PreferenceData, counted: BoolArray) -> FloatArray:
     """Return the votes in some contexts, (n,), on every ordered pair by category, (K, K, C)."""
-    cells, n_items = data.cells, data.n_items
-    place, n_votes = cells.first * n_items + cells.second, cells.n_votes * counted[cells.context]
-    counts = [np.bincount(place, share * n_votes, n_items**2) for share in cells.y.T]
-    return np.stack(counts, axis=1).astype(float).reshape(n_items, n_items, -1)
+    n_votes = data.cells.n_votes * counted[data.cells.context]
+    return np.stack([data.cells.sums(share * n_votes, data.n_items) for share in data.cells.y.T], axis=-1)

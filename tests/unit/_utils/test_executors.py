@@ -24,7 +24,6 @@ from dmlrank._utils.tasks_and_threads import (
     computing,
     computing_with,
     current,
-    in_order,
     in_workers,
     report,
     warn,
@@ -234,10 +233,11 @@ def test_two_functions_at_the_same_time_keep_the_order_of_their_warnings():
     assert [str(message) for message in collected] == ["first", "second"]
 
 
-def test_where_one_of_two_functions_is_interrupted_the_other_begins_no_further_task():
+@pytest.mark.parametrize("on_workers", [False, True])
+def test_where_one_of_two_functions_is_interrupted_the_other_begins_no_further_task(on_workers):
     begun, interrupted, done = threading.Event(), threading.Event(), []
 
-    def task(number):
+    def task(_, number):
         begun.set()
         assert interrupted.wait(10)
         done.append(number)
@@ -247,10 +247,12 @@ def test_where_one_of_two_functions_is_interrupted_the_other_begins_no_further_t
         threading.Timer(0.2, interrupted.set).start()
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        at_the_same_time(first, lambda: list(in_order(task, range(50), 1)))
-    assert done == [0]
-    assert at_the_same_time(lambda: 1, lambda: list(in_order(str, range(2), 1))) == (1, ["0", "1"])
+    with ThreadPoolExecutor(1) as executor, computing(executor=executor) if on_workers else contextlib.nullcontext():
+        with pytest.raises(KeyboardInterrupt):
+            at_the_same_time(first, lambda: list(in_workers(task, None, range(50), name="tasks")))
+        # A few tasks had begun, or were with the workers.
+        assert 0 < len(done) < 10
+        assert at_the_same_time(lambda: 1, lambda: list(in_workers(scale, np.ones(2), [3], name="tasks"))) == (1, [6.0])
 
 
 def test_reports_of_two_functions_at_the_same_time_come_one_by_one():

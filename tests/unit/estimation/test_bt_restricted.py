@@ -63,10 +63,11 @@ def test_scores_and_steps_against_brute_force(position, graph):
         mu, pi = (mu + np.swapaxes(mu, 1, 2)[..., ::-1]) / 2, pi + np.swapaxes(pi, 1, 2)
     place = np.array([0, 0, 3, 5])
     first, second = np.array([0, 1, 2, 0]), np.array([1, 2, 3, 3])
-    y = np.eye(2)[rng.integers(2, size=4)]
-    value, step = score(pi, position, graph).by_label(mu, np.arange(6), place, first, second, y)
+    y = np.array([1.0, 0.0])[rng.integers(2, size=4)]
+    value, share, added = score(pi, position, graph).by_label(mu, np.arange(6), place, first, second)
+    step = added * (y - share)[:, None]
     for e in range(4):
-        strength, expected = brute_force(mu[place[e]], pi[place[e]], (first[e], second[e], y[e, 0]), graph, position)
+        strength, expected = brute_force(mu[place[e]], pi[place[e]], (first[e], second[e], y[e]), graph, position)
         np.testing.assert_allclose(value[place[e]], strength, atol=1e-12)
         np.testing.assert_allclose(step[e], expected, atol=1e-10)
     np.testing.assert_allclose(step.sum(axis=1), 0, atol=1e-12)
@@ -75,10 +76,8 @@ def test_scores_and_steps_against_brute_force(position, graph):
 def test_labels_off_the_graph_add_nothing():
     _, mu, pi = drawn(1)
     ring = Graph.of([(0, 1), (1, 2), (2, 3), (3, 0)], K)
-    step = score(pi, graph=ring).by_label(
-        mu, np.arange(6), np.array([0]), np.array([0]), np.array([2]), np.array([[1.0, 0.0]])
-    )[1]
-    assert not step.any()
+    added = score(pi, graph=ring).by_label(mu, np.arange(6), np.array([0]), np.array([0]), np.array([2]))[2]
+    assert not added.any()
 
 
 def test_the_projection_of_a_model_is_the_model():

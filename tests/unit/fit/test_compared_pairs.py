@@ -133,8 +133,6 @@ def test_derivatives_of_scores_with_models_apart(kind):
         amounts, directions = rng.random((n_items, n_items)) * (weights > 0), functional.label_directions(n_items)
         expected = np.einsum("jk,jka,jkb->ab", amounts, directions, directions)
         np.testing.assert_allclose(functional.sum_over_pairs(amounts), expected, atol=1e-12)
-        tables = functional.derivatives_at_tables(mu, delta)
-        np.testing.assert_allclose(tables[[0, 1], [0, 1]], functional.derivative(mu, delta), atol=1e-9)
     kept = np.ix_(~apart, ~apart)
     alone = kind(CategoryWeights.half(3), None, weights[kept])
     np.testing.assert_allclose(functional.value(mu)[:, ~apart], alone.value(mu[:, ~apart][:, :, ~apart]), atol=1e-12)

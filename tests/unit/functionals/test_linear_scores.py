@@ -28,13 +28,6 @@ def test_the_derivative_at_single_pairs_is_that_of_tables_with_zeros_elsewhere(l
     np.testing.assert_allclose(single, linear.derivative(tables, directions), atol=1e-12)
 
 
-def test_values_at_several_tables_are_those_at_each(linear, tables):
-    several = [linear, Linearised.at(linear.functional, tables[1], centre=tables[0])]
-    values = Linearised.values_at_tables(several, tables)
-    np.testing.assert_allclose(values, [score.value(tables) for score in several], atol=1e-12)
-    assert Linearised.values_at_tables([Linearised.at(Borda(CategoryWeights.half(3)), tables[0])], tables) is None
-
-
 def test_the_approximation_touches_the_functional_at_its_table(linear, tables):
     exact = BradleyTerry(CategoryWeights.half(3))
     np.testing.assert_allclose(linear.value(tables[:1]), exact.value(tables[:1]), atol=1e-12)

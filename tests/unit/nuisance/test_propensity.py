@@ -11,7 +11,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank._utils.tasks_and_threads import computing_with
-from dmlrank.nuisance import boosting, pair_choice  # noqa: F401 (loaded before what they import is replaced)
+from dmlrank.nuisance import pair_choice, propensity  # noqa: F401 (loaded before what they import is replaced)
 from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.boosting import BinnedRows, train_booster
 from dmlrank.nuisance.outcome_model import main_effects  # noqa: F401
@@ -95,7 +95,7 @@ def estimate(data, tune=None, train=train_booster):
     seeds = np.random.SeedSequence(0).spawn(N_FOLDS)
     folds = Folds(fold, data.seed_order, N_FOLDS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boosting, "train_booster", train)
+        patch.setattr(propensity, "train_booster", train)
         if train is not train_booster and tune is None:
             patch.setattr(predict, "PairTrees", Unprepared)
             patch.setattr(predict, "predict_all_pairs", predict_one_by_one)
