@@ -61,12 +61,13 @@ def inspect_data(source: Source, options: Options) -> Check:
             optional=names_in(formula.features).values,
             copies=source.copies,
         )
+    runs = source.data if isinstance(source.data, DerivedPairs) and source.data.rows is not None else None
     readable, told, n_unreadable, first_error = rows, list[Problem](), 0, None
     while True:
         # Without the rows that a fit refuses, if it could read others.
         try:
             with collected_warnings() as notices:
-                data = preferences_of(readable)
+                data = preferences_of(readable, compares=runs is None)
             break
         except DataError as error:
             first_error, is_refused = first_error or error, np.isin(readable.index, error.rows)
@@ -81,7 +82,6 @@ def inspect_data(source: Source, options: Options) -> Check:
         codes = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
         warn_of_shared_texts(data.shared_texts, codes, options.context)
     notices += of_prompts
-    runs = source.data if isinstance(source.data, DerivedPairs) and source.data.rows is not None else None
     if runs is not None:
         scores = runs.with_enough(options.pairs.min_votes if options.of_scores else 1)
         chosen, counts, frames = _count_scores(scores, formula, data, options)
