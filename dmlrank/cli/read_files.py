@@ -452,7 +452,10 @@ def one_row_per_score(
     if len(models) < 2:
         raise DataError(f"{said}, and there are {len(models)}: {listed(models) or 'none'}; {advice}")
     if sorted(map(name_of, table[prompt])) == sorted(models):
-        raise DataError(f"{said}, and the rows are these models, too, as in a table of wins; give a row per pair")
+        raise DataError(
+            f"{said}, and the rows are these models, too, as in a table of wins; give a row per pair with its wins, as "
+            f"in 'wins_a + wins_b ~ 1 | model_a + model_b'"
+        )
     repeated = table.duplicated([prompt])
     if repeated.any():
         name = str(table.loc[repeated, prompt].iloc[0])
