@@ -38,6 +38,8 @@ def test_finds_who_votes_like_chance_and_who_votes_twice(report):
     assert found.frame["votes"].tolist() == [300] * 6
     # The furthest from the others stands first.
     assert found.summary().rows[0][0] == "random"
+    # Equal rows are no copies where no column tells votes apart.
+    assert "equal an earlier row" not in str(found.summary().notes)
 
 
 def test_p_value_against_chance_is_exact_for_somebody_who_answers_first(report):

@@ -150,6 +150,8 @@ def test_the_report_says_what_the_data_say(battles, fitted):
     assert report.position.loc["verdict", "first"] == pytest.approx((battles["verdict"] == "model_a").mean())
     assert report.position.loc["verdict", "human_second"] == pytest.approx((labelled["winner"] == "model_b").mean())
     np.testing.assert_allclose(report.variance_ratio, (fitted.bse / report.table()["humans_se"]) ** 2)
+    without, _, given_verdict = report.figures.log_loss
+    assert given_verdict < 0.7 * without
     assert report.worth > 100
     assert "human votes" in " ".join(str(report).split())
     assert str(report) == report.summary().as_text()
