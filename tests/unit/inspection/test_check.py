@@ -78,3 +78,12 @@ def test_the_fewest_changes_that_are_good_enough_are_recommended():
         table["chosen"] = table.index == (True, 1, "equal")
         assert recommended_settings(table) == expected
     assert table["se_median"].isna().all()
+
+
+def test_a_check_says_what_better_settings_would_use():
+    first, second = np.repeat([[0, 1], [0, 2], [1, 2], [3, 0], [3, 1], [3, 2]], [60, 60, 60, 11, 9, 2], axis=0).T
+    votes = pd.DataFrame({"model_a": first, "model_b": second, "winner": ["model_a", "model_b"] * 101}).astype(str)
+    found = dr.check("winner ~ 1 | model_a + model_b", votes, position_bias=False, pairs=dr.Pairs(min_labels=10))
+    said, advice = found.problems.query("where == 'settings'")[["found", "advice"]].to_numpy()[0]
+    assert "uses 94.6 % of the votes, and its standard errors of bt are up to 1.43 times" in said
+    assert "With pairs='arena' it would use 100 % of the votes, and standard errors would be up to 1.00 times" in advice

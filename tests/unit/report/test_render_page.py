@@ -210,6 +210,8 @@ def test_colours_of_groups_are_tests_against_the_mean_of_the_group():
     battles = simulated_votes(4, 1200).assign(topic=np.where(np.arange(1200) < 40, "few", "many"))
     groups = dr.dml_rank("winner ~ C(topic) | model_a + model_b", battles, context="prompt", rng=0).by("topic")
     page = groups.report()
+    # Only the limits of negative numbers are joined by a word.
+    assert re.search(r"<small>0\.\d+–0\.\d+</small>", page)
     head = re.search(r"<thead>.*?</thead>", page, re.S)[0]
     assert re.findall(r'<bdi>(.*?)</bdi><small>(.*?)</small>(<small class="chip few">few)?', head) == [
         ("All prompts", "1,200 prompts", ""),
@@ -417,6 +419,7 @@ def test_a_check_has_a_page_of_its_own(tmp_path):
     cells = [html.unescape(text) for text in re.findall(r"<t[hd][^>]*>(?:<bdi>)?([^<]*)", row)]
     assert cells[:2] == [", ".join(names), str(pair["contexts"])]
     assert "<h2>Settings</h2>" in page
+    assert f">{check.settings['se_largest'].iloc[0]:.3f}<td" in page
     assert page.split("<table")[0].count("<p>") == len(check.problems) - 1
     assert check.report(tmp_path / "check.html") == str(tmp_path / "check.html")
 
