@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import as_names, checked, number_in
-from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, first_of, listed, shown
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, named_rows, shown
 from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity, value_codes
 from .derived_pairs import DerivedPairs, Runs
@@ -248,7 +248,7 @@ def _numbers(column: pd.Series, name: str, kind: str, model: pd.Series | None = 
         column = _numbers_of_cells(column, name, kind, model)
     values = column.to_numpy(dtype=float)
     if np.isinf(values).any():
-        in_rows = first_of(np.isinf(values))
+        in_rows = named_rows(np.isinf(values))
         raise DataError(f"column {name!r} holds {values[np.isinf(values)][0]} in {in_rows}; a {kind} must be finite")
     return values
 
@@ -277,7 +277,7 @@ def _numbers_of_cells(column: pd.Series, name: str, kind: str, model: pd.Series 
     if wrong.any():
         place = int(wrong.argmax())
         of_model = "" if model is None else f" (model {name_of(model.iloc[place])!r})"
-        in_rows = first_of(wrong, column.index.tolist())
+        in_rows = named_rows(wrong, column.index.tolist())
         raise DataError(
             f"column {name!r} holds {shown(column.iloc[place], 80)}{of_model} in {in_rows}; a {kind} "
             f"must be a number without percent signs, separators or leading zeros, or missing "
@@ -311,7 +311,7 @@ def _derive(
     is_run = (coded[model].codes >= 0) | ~np.isnan(values) | (not runs)
     missing = {name: (column.codes < 0) & (is_run | (name in keys)) for name, column in coded.items()}
     if any(mask.any() for mask in missing.values()):
-        counts = ", ".join(f"{name!r} in {first_of(mask)}" for name, mask in missing.items() if mask.any())
+        counts = ", ".join(f"{name!r} in {named_rows(mask)}" for name, mask in missing.items() if mask.any())
         raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
     for name in (*keys, model):
         check_identity(name, coded[name].levels)
