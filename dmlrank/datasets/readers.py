@@ -276,24 +276,22 @@ def _read_file(path: Path) -> Iterator[pd.DataFrame]:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
-    try:
-        with ParquetFile(path) as file:
-            available = file.schema_arrow.names
-            plain = {
-                name: next(spelling for spelling in spellings if spelling in available)
-                for name, spellings in _PLAIN.items()
-                if any(spelling in available for spelling in spellings)
-            }
-            missing = [" or ".join(_PLAIN[name][::-1]) for name in _REQUIRED if name not in plain]
-            if missing:
-                raise ColumnError(f"{str(path)!r} has the columns {listed(available)}, but not {listed(missing)}")
-            if not file.metadata.num_rows:
-                raise DataError(f"{str(path)!r} holds no votes: it has no rows")
-            nested = [name for name in (*_CONVERSATIONS, _METADATA, *_TAGS) if name in available]
-            for batch in file.iter_batches(_ROWS_PER_BATCH, columns=[*plain.values(), *nested]):
-                yield _frame(batch, plain)
-    except (ArrowException, OSError) as error:
-        raise DataError(f"{str(path)!r} cannot be read as a parquet file: {error}") from None
+    errors = (ArrowException, OSError)
+    with failing_as(DataError, f"reading {str(path)!r} as a parquet file", errors), ParquetFile(path) as file:
+        available = file.schema_arrow.names
+        plain = {
+            name: next(spelling for spelling in spellings if spelling in available)
+            for name, spellings in _PLAIN.items()
+            if any(spelling in available for spelling in spellings)
+        }
+        missing = [" or ".join(_PLAIN[name][::-1]) for name in _REQUIRED if name not in plain]
+        if missing:
+            raise ColumnError(f"{str(path)!r} has the columns {listed(available)}, but not {listed(missing)}")
+        if not file.metadata.num_rows:
+            raise DataError(f"{str(path)!r} holds no votes: it has no rows")
+        nested = [name for name in (*_CONVERSATIONS, _METADATA, *_TAGS) if name in available]
+        for batch in file.iter_batches(_ROWS_PER_BATCH, columns=[*plain.values(), *nested]):
+            yield _frame(batch, plain)
 
 
 def _frame(batch: pa.RecordBatch, plain: Mapping[str, str]) -> pd.DataFrame:

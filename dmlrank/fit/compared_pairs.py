@@ -220,9 +220,8 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
     return graph_from_array(edges, data.n_items, option="pairs=Pairs(graph=...)", words="'observed', 'complete'")
 
 
-def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
+def set_up(data: PreferenceData, options: Options, graph: Graph, apart: BoolArray | None, min_labels: int) -> Setup:
     """Bind the functional to the compared pairs and the weights that the options ask for."""
-    graph, apart = pairs_and_apart(data, options, min_labels)
     unbound = functional_from(estimator_named(options.estimator).functional(options.functional))
     weights = _category_weights(options, data, unbound)
     weighting = options.pairs.edge_weights if isinstance(options.pairs.edge_weights, str) else "given"

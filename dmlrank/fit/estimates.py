@@ -751,7 +751,7 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         uneven_orders=() if state.ignored_order is None else state.ignored_order.uneven,
         mu_floored=result.n_floored,
         mu_entries=result.n_entries,
-        floor=first.floor if setup.functional.interior and mean is None else 0.0,
+        floor=first.inputs.floor if setup.functional.interior and mean is None else 0.0,
         means_raised=0 if mean is None else mean.floored.n_raised,
         bias_subtracted=0.0 if mean is None else largest(mean.bias),
         propensity_factor=state.propensity_factor,

@@ -183,11 +183,11 @@ def label_errors(
     n_contexts = int(counted.sum() if data.copies is None else data.copies[counted].sum())
     cells, clusters, expected = data.cells, units.clusters, []
     for r in repetitions:
-        mu, correction = r.one_step_result.cell_mu, r.judge_correction
+        mu, correction = r.one_step_result.cell_mu, r.inputs.judge
         if correction is not None:
             mu = np.where((correction.label >= 0)[:, None], correction.m[correction.label], mu)
         expected.append(mu)
-    weight = np.mean([1 / r.propensity.cells for r in repetitions], axis=0) / data.n_contexts
+    weight = np.mean([1 / r.inputs.propensity for r in repetitions], axis=0) / data.n_contexts
     if units.context_weight is not None:
         weight = weight * units.context_weight[cells.context]
     return LabelErrors(

@@ -91,8 +91,6 @@ def _encode(value: object) -> object:
         return _encode(value.tolist())
     if isinstance(value, list | tuple):
         return [_encode(entry) for entry in value]
-    if isinstance(value, dict):
-        return {str(name): _encode(entry) for name, entry in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
@@ -116,6 +114,4 @@ def _decode(value: Any, kind: Any) -> Any:
     if origin is tuple:
         kinds = [parts[0]] * len(value) if parts[-1] is Ellipsis else parts
         return tuple(_decode(item, of_item) for item, of_item in zip(value, kinds, strict=True))
-    if origin is dict:
-        return {name: _decode(item, parts[1]) for name, item in value.items()}
     return kind(value)

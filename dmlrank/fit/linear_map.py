@@ -58,7 +58,7 @@ class Groups:
             pairs = find_unanimous_pairs(own, state.data, state.setup.weights, state.setup.graph.edges)
             if pairs is not None:
                 any_unanimous = True
-                total[g, :, g, :] = pairs.covariance(state.setup.functional, state.first.floor)
+                total[g, :, g, :] = pairs.covariance(state.setup.functional, state.first.inputs.floor)
         return total.reshape(n_groups * size, n_groups * size) if any_unanimous else None
 
 
@@ -90,7 +90,7 @@ class Functions:
         factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
         cell_factor = factor[errors.cells.context] * errors.weight[:, None]
         cell_moment = cell_factor.T @ cell_factor / np.square(errors.weight).sum()
-        return np.kron(cell_moment, state.unanimous.covariance(state.setup.functional, state.first.floor))
+        return np.kron(cell_moment, state.unanimous.covariance(state.setup.functional, state.first.inputs.floor))
 
 
 Targets: TypeAlias = Groups | Functions

@@ -254,18 +254,19 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     """Carry out one repetition: deal the folds, learn mu and pi on them, and correct F(mu) by one step."""
     one = OneRepetition(stages, inputs, number)
     learnt = one.learn()
-    floor = one.floor(learnt.mu)
-    given, of_votes, mean = one.correct(learnt, floor)
+    given, of_votes, mean = one.correct(learnt, one.floor(learnt.mu))
     before, order = one.at_both_orders(of_votes)
     one_step_result, second_order = one.without_second_order_bias(given, before)
     style_terms, style_influence = one.at_equal_style(learnt.propensity)
     return Repetition(
-        *learnt,
+        mu=learnt.mu,
+        mu_without_judge=learnt.mu_without_judge,
+        propensity=learnt.propensity,
+        judge_propensity=learnt.judge_propensity,
         folds=one.folds,
         inputs=given,
         one_step_result=one_step_result,
         before_change=before,
-        floor=floor,
         mean=mean,
         second_order=second_order,
         order_effect=order,
@@ -287,7 +288,7 @@ def estimate_scores(
     # weights the labels more efficiently.
     added = None
     if unanimous is not None and estimator.is_debiased:
-        added = unanimous.covariance(setup.functional, repetitions[0].floor)
+        added = unanimous.covariance(setup.functional, repetitions[0].inputs.floor)
     gauge = setup.functional.gauge(data.n_items).basis
     estimates = estimator.estimates(targets)
     # Without folds F(mu) is the same in all contexts.

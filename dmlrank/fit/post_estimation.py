@@ -122,7 +122,7 @@ def scores_at(state: FitState, x: FloatArray) -> FloatArray:
     with computing_with(state.options.n_jobs):
         mu = np.mean([repetition.mu.average(x) for repetition in state.repetitions], axis=0)
     functional = state.setup.functional
-    return functional.value(clip_and_renormalise(mu, state.first.floor) if functional.interior else mu)
+    return functional.value(clip_and_renormalise(mu, state.first.inputs.floor) if functional.interior else mu)
 
 
 class GroupScores(NamedTuple):
@@ -197,7 +197,7 @@ def judge_figures(state: FitState, verdicts: Verdicts) -> JudgeFigures:
         both = (label >= 0) & is_known[np.maximum(label, 0)]
         human_position.append(votes[both].sum(axis=0) / cells.n_votes[both].sum() if both.any() else np.full(3, np.nan))
     first, is_judged = state.first, label >= 0
-    judged_cells, correction = cells.only(is_judged), first.judge_correction
+    judged_cells, correction = cells.only(is_judged), first.inputs.judge
     without_judge, with_judge = first.mu_without_judge.at(judged_cells), first.mu.at(judged_cells)
     with_verdict = with_judge if correction is None else correction.m[label[is_judged]]
     predictions = (without_judge, with_judge, with_verdict)
@@ -234,7 +234,7 @@ def estimate_without_judge(state: FitState) -> tuple[Influence, Covariance]:
     """Estimate the scores of the same fit without its judge, with the same folds, propensities and labels."""
     functional, targets = state.setup.functional, []
     for r in state.repetitions:
-        floor, mu = r.floor, r.mu_without_judge
+        floor, mu = r.inputs.floor, r.mu_without_judge
         if mu is not r.mu and functional.interior and isinstance(state.options.learning.floor, str):
             floor = select_floor(HeldOutLabels.of(mu, state.data))
         without_judge = replace(r.inputs, mu=mu, floor=floor, judge=None)
@@ -260,16 +260,13 @@ def estimate_from_verdicts(state: FitState) -> tuple[Influence, Covariance]:
             fit_all(data, r.folds, seeds, tune=options.learning.tune, learner=options.learner), r.folds, data.x
         )
         floor = select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0
-        result = _one_step_of_fit(state, OneStepInputs(data, blocks, weight, mu, r.judge_propensity, floor))
-        propensity = replace(r.propensity, cells=r.judge_propensity)
-        repetitions.append(
-            replace(r, one_step_result=result, propensity=propensity, floor=floor, judge_correction=None)
-        )
+        inputs = OneStepInputs(data, blocks, weight, mu, r.judge_propensity, floor)
+        repetitions.append(replace(r, inputs=inputs, one_step_result=_one_step_of_fit(state, inputs)))
     targets = [r.one_step_result.target for r in repetitions]
     influence, estimates = state.estimator.average(targets).by_context(), state.estimator.estimates(targets)
     errors = label_errors(data, repetitions, without_annotators.units, state.setup.functional.apart)
     unanimous = find_unanimous_pairs(errors, data, state.setup.weights, state.setup.graph.edges)
-    added = None if unanimous is None else unanimous.covariance(functional, repetitions[0].floor)
+    added = None if unanimous is None else unanimous.covariance(functional, repetitions[0].inputs.floor)
     gauge = functional.gauge(data.n_items).basis
     return influence, covariance_of(without_annotators, influence, gauge, estimates, unanimous_covariance=added)
 

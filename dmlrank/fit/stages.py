@@ -200,10 +200,10 @@ class FirstStages:
         """Return the functional, bound to the graph of compared pairs and to category weights."""
         o, pairs = self.options, self.options.pairs
         functional = self.estimator.functional(o.functional)
-        apart = pairs_and_apart(data, o, min_labels)[1]
+        graph, apart = pairs_and_apart(data, o, min_labels)
         of_apart = (None if apart is None else tuple(apart.tolist()),)
         key = (data, functional, pairs.graph, min_labels, pairs.edge_weights, pairs.category_weights, *of_apart)
-        return self.keep("setup", key, lambda: set_up(data, o, min_labels))
+        return self.keep("setup", key, lambda: set_up(data, o, graph, apart, min_labels))
 
     def verdicts(self, data: PreferenceData) -> Verdicts | None:
         """Return the verdicts of judges on the pairs of the data; None without a judge."""

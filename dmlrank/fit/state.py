@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         EstimandName,
         InfluenceBlocks,
         InfluenceFunction,
-        JudgeCorrection,
         OneStepInputs,
         OneStepResult,
     )
@@ -140,7 +139,7 @@ class Inputs:
 class Repetition:
     """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
 
-    mu, propensity, mu_without_judge, judge_propensity, judge_correction: As in :class:`dmlrank.fit.stages.Learnt`.
+    mu, propensity, mu_without_judge, judge_propensity: As in :class:`dmlrank.fit.stages.Learnt`.
     inputs: What estimates are made from by one step.
     one_step_result, before_change: The one-step estimates of the scores, the win shares and the position effect, with
         the second-order step u where it is added to the scores, and before.
@@ -154,12 +153,10 @@ class Repetition:
     mu_without_judge: MuSource
     propensity: Propensity
     judge_propensity: FloatArray | None
-    judge_correction: JudgeCorrection | None
     folds: Folds
     inputs: OneStepInputs
     one_step_result: OneStepResult
     before_change: OneStepResult
-    floor: float
     mean: MeanTarget | None = None
     second_order: SecondOrder | None = None
     order_effect: OrderEffect | None = None
@@ -373,7 +370,7 @@ class FitState:
         """The covariance of an estimate, (d, d), that is added for unanimous pairs; None where nothing is added."""
         if self.unanimous is None or not self.estimator.is_debiased:
             return None
-        return self.unanimous.covariance(score, self.first.floor, pooled=pooled)
+        return self.unanimous.covariance(score, self.first.inputs.floor, pooled=pooled)
 
     def influence_of(self, estimand: EstimandName) -> InfluenceFunction:
         """Return influence values of an estimand, averaged over repetitions as the estimator prescribes."""

@@ -520,8 +520,7 @@ def _with_free_directions(
 ) -> Covariance:
     """Return a covariance, (d, d), whose free directions are those orthogonal to the gauge, (g, d)."""
     basis = free_basis(gauge, len(matrix))
-    df = float(min(n_clusters, default=np.inf) - 1)
-    return Covariance(_project_on_free(matrix, basis), basis, n_clusters, note, df)
+    return Covariance(_project_on_free(matrix, basis), basis, n_clusters, note)
 
 
 def _project_on_free(matrix: FloatArray, basis: FloatArray) -> FloatArray:

@@ -56,6 +56,7 @@ _BY_P_VALUES: dict[str, Callable[[FloatArray], FloatArray]] = {
 Adjusted: TypeAlias = tuple[FloatArray, FloatArray, float]
 
 
+@dataclass(frozen=True, eq=False)
 class Family:
     """A family of two-sided tests whose largest absolute t statistic is drawn once, when it is first needed.
 
@@ -64,16 +65,11 @@ class Family:
     covariance, contrasts (J, d): Covariance whose degrees of freedom quantiles have, and what is estimated, or None.
     """
 
-    def __init__(
-        self,
-        varies: NDArray[np.bool_],
-        draw: Callable[[], Draws] | None,
-        covariance: Covariance,
-        contrasts: ContrastMatrix | None = None,
-        normal: bool = True,
-    ) -> None:
-        self.varies, self._draw, self._covariance, self._normal = varies, draw, covariance, normal
-        self._contrasts = contrasts
+    varies: NDArray[np.bool_]
+    draw: Callable[[], Draws] | None
+    covariance: Covariance
+    contrasts: ContrastMatrix | None = None
+    normal: bool = True
 
     @classmethod
     def of_contrasts(
@@ -89,15 +85,15 @@ class Family:
 
     @cached_property
     def _maxima(self) -> Draws | None:
-        return None if self._draw is None else self._draw()
+        return None if self.draw is None else self.draw()
 
     @one_thread()
     def critical(self, alpha: float) -> float:
         """Return the half-width of simultaneous intervals, in standard errors."""
         critical = float(normal_critical(alpha / 2))
         if self._maxima is not None:
-            critical = max_t_critical_value(self._maxima, alpha, alpha / 2, int(self.varies.sum()), self._normal)
-        return self._covariance.from_normal(critical)
+            critical = max_t_critical_value(self._maxima, alpha, alpha / 2, int(self.varies.sum()), self.normal)
+        return self.covariance.from_normal(critical)
 
     @one_thread()
     def p_values(self, z: FloatArray) -> FloatArray:
@@ -107,9 +103,9 @@ class Family:
         """
         adjusted, tested = np.full(len(z), np.nan), self.varies & ~np.isnan(z)
         if tested.any():
-            t = self._covariance.tails(self._contrasts).to_normal(np.abs(z))[tested]
+            t = self.covariance.tails(self.contrasts).to_normal(np.abs(z))[tested]
             p = 2 * normal_tail(t)
-            adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, self._normal)
+            adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, self.normal)
         return adjusted
 
 

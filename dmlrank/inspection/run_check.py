@@ -61,12 +61,13 @@ def inspect_data(source: Source, options: Options) -> Check:
             optional=names_in(formula.features).values,
             copies=source.copies,
         )
+    runs = source.data if isinstance(source.data, DerivedPairs) and source.data.rows is not None else None
     readable, told, n_unreadable, first_error = rows, list[Problem](), 0, None
     while True:
         # Without the rows that a fit refuses, if it could read others.
         try:
             with collected_warnings() as notices:
-                data = preferences_of(readable)
+                data = preferences_of(readable, compares=runs is None)
             break
         except DataError as error:
             first_error, is_refused = first_error or error, np.isin(readable.index, error.rows)
@@ -81,7 +82,6 @@ def inspect_data(source: Source, options: Options) -> Check:
         codes = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
         warn_of_shared_texts(data.shared_texts, codes, options.context)
     notices += of_prompts
-    runs = source.data if isinstance(source.data, DerivedPairs) and source.data.rows is not None else None
     if runs is not None:
         scores = runs.with_enough(options.pairs.min_votes if options.of_scores else 1)
         chosen, counts, frames = _count_scores(scores, formula, data, options)
@@ -224,10 +224,7 @@ def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: Orde
         why_unordered = f"none, because the comparisons are derived from {data.outcome_kind}"
     # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
     share, several = cells.y @ np.array(CategoryWeights.half(data.n_categories).first), cells.votes_each > 1
-    pair, size = cells.first * data.n_items + cells.second, (data.n_items, data.n_items)
-    total, square = (
-        np.bincount(pair, w * cells.count, data.n_items**2).astype(float).reshape(size) for w in (share, share**2)
-    )
+    total, square = (cells.sums(w * cells.count, data.n_items) for w in (share, share**2))
     settings = settings_table(counts, data.pair_votes(), order.min_labels)
     requested = (order.matters, order.min_labels, given if isinstance(given, str) else "given")
     # Where the user gave a graph or weights, the settings do not decide which pairs are compared.

@@ -236,7 +236,7 @@ def _problem_of_fit(
         is_restricted=steps.estimator.needs_all_propensities,
         ordered=data.ordered,
         weights=weights,
-        floor=float(steps.repetitions[0].floor),
+        floor=float(steps.first.inputs.floor),
         fixed_prompts=steps.options.prompts == "fixed",
         unit=unit,
         models=tuple(data.items),

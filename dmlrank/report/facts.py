@@ -79,7 +79,7 @@ style: Slopes on {style} are removed; see .style. | {slopes}
 = What the intervals and ranks promise
 intervals: | {doubts}
 intervals: {jointly} | If the assumptions below hold, then with {confidence} {all_intervals}{looks}.
-looks: | {promise}
+looks: | {e.sequence.promise}
 rank sets: | With {level.confidence} confidence all rank sets, the ranks that the data leave possible, contain the true
   ranks. Two models are told apart where the tests show that one of them ranks above the other: this holds for {apart}.
 rank sets: | Compare two models by their difference: their intervals may overlap although it is significant.
@@ -99,15 +99,15 @@ counts read: The columns are numbers of votes: {meanings}.
 preferences read: | The labels are preferences from {scale} ({meanings}). There is no category for ties.
 probabilities read: | The labels are probabilities ({meanings}).
 grades read: | Labels are grades. Each number is the share of a win that a grade is worth for the model shown first;
-  the other model gets the remainder ({meanings}). {grades}
+  the other model gets the remainder ({meanings}). {e.kind.meaning_of_grades}
 labels read: | Labels: {meanings}.
 derived, -means: | Comparisons are those of the {g.outcome_kind} on a prompt: {winner}. Comparisons on one prompt
   depend on each other, and the standard errors allow for that.
 always: {modelled}
 always: {grades_and_judges}
 judge, -intervals: {verdicts} are used; see .judge. | {verdicts} are used in the estimate.
-judge, intervals: {verdicts} are used; see .judge. | {verdicts}, {unlabelled} of them without a human label, are used.
-  The variances of the scores are on average {gain}.
+judge, intervals: {verdicts} are used; see .judge. | {verdicts}, {e.judge.n_unlabelled:,} of them without a human label,
+  are used. The variances of the scores are on average {gain}.
 judge, features of judges, intervals: | Verdicts are features of the outcome model, which change what non-linear scores
   measure.
 = Method
@@ -189,7 +189,7 @@ always: | Seed {d.seed}, dmlrank {d.version}.
 always: More: res.explain().
 = The short table
 rank sets: A rank set has the ranks that the data leave possible.
-looks: {promise}
+looks: {e.sequence.promise}
 always: Estimated from {d.n_votes:,} {noun}s on {d.n_contexts:,} {rows}.
 intervals: {doubts}
 """

@@ -67,7 +67,7 @@ def brute_force(result, unit=None, parts=(([1.0, 0.0], [1.0, -1.0], -1),)):
     A part of the categories has its worths, how the categories change with it, and -1 if exchanging models negates it.
     """
     steps = result.steps
-    data, mu, floor, n_items = steps.data, steps.first.mu, steps.first.floor, steps.data.n_items
+    data, mu, floor, n_items = steps.data, steps.first.mu, steps.first.inputs.floor, steps.data.n_items
     functional, contexts = steps.setup.functional, np.argsort(data.seed_order)[:400]
     tables = [clip_and_renormalise(model.predict(data.x[contexts]), floor) for model in mu.models]
     cells, fold = data.cells, mu.folds.fold

@@ -160,7 +160,7 @@ def test_a_fit_plans_for_its_own_prompts_with_its_own_probabilities(fitted):
     mu = np.empty((400, 3, 3, 3))
     for contexts, table in chunks_of(steps.first.mu, 50):
         mu[contexts] = table
-    floor = steps.repetitions[0].floor
+    floor = steps.first.inputs.floor
     expected = dr.design(mu, "bt", budget=300, one_pair=True, models=fit.models, floor=floor)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
     assert plan.contexts == battles["question_id"].drop_duplicates().tolist()
@@ -175,7 +175,7 @@ def test_a_fit_plans_for_new_prompts(fitted):
     )
     plan = fit.design(80, newdata=new, contrasts=("model_0", "model_1"), from_scratch=True)
     mu = fit.steps.first.mu.average(new[["x0", "x1"]].to_numpy())
-    floor = fit.steps.repetitions[0].floor
+    floor = fit.steps.first.inputs.floor
     expected = dr.design(mu, "bt", budget=80, contrasts=("model_0", "model_1"), floor=floor)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
     assert plan.contexts == new["question_id"].tolist()

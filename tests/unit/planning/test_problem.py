@@ -51,7 +51,7 @@ def apart(fitted):
 def test_a_plan_with_rows_is_the_plan_without(fitted, apart, functional, one_pair, criterion):
     fit = fitted[1].update(functional=functional)
     plan = fit.design(200, criterion, one_pair=one_pair, from_scratch=True)
-    floor = fit.steps.repetitions[0].floor
+    floor = fit.steps.first.inputs.floor
     expected = dr.design(
         apart, functional, budget=200, criterion=criterion, one_pair=one_pair, models=fit.models, floor=floor
     )
@@ -75,7 +75,7 @@ def test_contexts_of_other_weight_or_cost_are_other_rows(fitted, apart, shape):
     costs = rng.choice([1.0, 2.0], size=shape)
     fit = fitted[1].update(weights=np.where(np.arange(300) % 2, 1.0, 3.0))
     plan = fit.design(150, costs=costs, from_scratch=True)
-    floor = fit.steps.repetitions[0].floor
+    floor = fit.steps.first.inputs.floor
     expected = dr.design(
         apart, "bt", budget=150, costs=costs, weights=fit.steps.units.context_weight, models=fit.models, floor=floor
     )
