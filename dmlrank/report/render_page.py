@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 
 import numpy as np
@@ -587,16 +587,15 @@ def board_data(board: Board) -> dict[str, object]:
     if board.tests is not None and board.level.separation is not None:
         kept, subject = np.isin(board.tests.first, board.paired), Subject(results, level, board.tests)
         kept &= np.isin(board.tests.second, board.paired)
-        tests = {part.name: getattr(board.tests, part.name) for part in fields(PairTests) if part.name != "critical"}
-        tests = {name: of_pairs[kept] for name, of_pairs in tests.items()}
-        separated = board.level.separation.separated[tests["first"], tests["second"]]
+        tests = board.tests.only(kept)
+        separated = board.level.separation.separated[tests.first, tests.second]
         # Numbers of 32 bits, the low byte first, which keep seven digits; truth values as bits, the lowest bit first.
         # Limits are given where they are not those of one critical value.
         names = {"se": "std_error", "p": "p_adjusted"}
-        half = board.tests.critical * tests["std_error"]
-        if not np.allclose(tests["conf_high"] - tests["estimate"], half, rtol=1e-6, equal_nan=True):
+        half = tests.critical * tests.std_error
+        if not np.allclose(tests.conf_high - tests.estimate, half, rtol=1e-6, equal_nan=True):
             names |= {"low": "conf_low", "high": "conf_high"}
-        packed = {name: tests[of].astype("<f4") for name, of in names.items()}
+        packed = {name: getattr(tests, of).astype("<f4") for name, of in names.items()}
         packed |= {"separated": np.packbits(separated, bitorder="little")}
         data["method"] = (
             f"Intervals of scores hold jointly ({subject['jointly_by']}). Intervals and p-values of differences hold "
