@@ -64,6 +64,7 @@ class Goal:
     counts (K, K): Labels of each pair so far, where pairs are weighted by the counts of all labels, and a fit of all
         labels joins them with those of the plan pair by pair; None: weights stay as they are.
     alpha, seed: Default of intervals and tests, and the seed of the draws behind critical values.
+    predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
     targets: Coefficients, (J, K), and names of the contrasts, or of all scores.
     rows: L, the coefficients whose covariance the criterion is about.
     """
@@ -85,6 +86,7 @@ class Goal:
     remarks: tuple[str, ...] = ()
     alpha: float = 0.05
     seed: int = 0
+    predict: Callable[[object], FloatArray] | None = None
     targets: Targets = field(default_factory=lambda: (np.empty((0, 0)), ()))
     rows: FloatArray = field(default_factory=lambda: np.zeros(()))
 
