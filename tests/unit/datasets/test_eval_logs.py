@@ -130,7 +130,7 @@ def test_inspect_refuses_what_it_cannot_know(tmp_path):
     full, empty = eval_file(tmp_path / "full.eval"), HEADER["eval"] | {"model": "acme/empty"}
     with pytest.raises(DataError, match="no sample of 'acme/empty'"):
         dr.datasets.read_log([full, eval_file(tmp_path / "empty.eval", HEADER | {"eval": empty}, [])])
-    with pytest.raises(DataError, match="no sample of task='nothing', .* pass another or no task="):
+    with pytest.raises(DataError, match=r"no sample of task='nothing', .* pass another or no task="):
         dr.datasets.read_log(full, task="nothing")
 
 
