@@ -460,6 +460,7 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"costs": np.where(np.eye(4), 0, np.nan)}, OptionError),
         ({"contrasts": "model_0 - model_9"}, KeyError),
         ({"contrasts": np.ones(4)}, HypothesisError),
+        ({"contrasts": "model_0 - model_1 = 0.1"}, HypothesisError),
         ({"top": 9}, OptionError),
         ({"top": 2, "against": "model_1"}, OptionError),
         ({"against": "x"}, KeyError),
