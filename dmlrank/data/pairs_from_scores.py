@@ -86,7 +86,7 @@ def pairs_from_scores(
     largest_tie = number_in("margin", margin, lambda number: 0 <= number < np.inf, allowed)
     prompts = as_names(prompt, "prompt")
     table = _take(frame, [*prompts, model, score])
-    values = _numbers(table[score], score, "score", table[model])
+    values = numbers_in(table[score], score, "score", table[model])
     values = -values if lower_is_better else values
     pairs = _derive(table, values, prompts=prompts, model=model, number=score)
     return replace(pairs, margin=largest_tie, lower_wins=bool(lower_is_better))
@@ -146,7 +146,7 @@ def pairs_from_rankings(
     prompts = as_names(prompt, "prompt")
     annotators = as_names(annotator, "annotator")
     table = _take(frame, [*prompts, *annotators, model, rank])
-    ranks = _numbers(table[rank], rank, "rank", table[model])
+    ranks = numbers_in(table[rank], rank, "rank", table[model])
     n_missing = int(np.isnan(ranks).sum())
     if n_missing:
         raise MissingDataError(
@@ -201,7 +201,7 @@ def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], ru
     table = with_read_grades(_take(data, names), formula.outcome)
     column = table[formula.outcome]
     # Whole numbers as floats: the level of scores counts for their mean, which is rounded in any case.
-    values = _numbers(
+    values = numbers_in(
         column.astype(float) if column.dtype.kind in "iu" else column, formula.outcome, "score", table[formula.first]
     )
     _check_size(values, formula.outcome)
@@ -214,7 +214,7 @@ def further_runs(source: DerivedPairs, column: str) -> Runs:
     rows, run = source.rows, source.run
     assert rows is not None
     require_columns([column], list(rows.columns), "the arguments")
-    values = _numbers(rows[column], column, "value")
+    values = numbers_in(rows[column], column, "value")
     _check_size(values, column)
     found = _derive(rows, values, prompts=source.prompt, model=source.model, number=column, run=run, runs=True).runs
     assert found is not None
@@ -233,7 +233,7 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
     return table[[name for name in table.columns if name in names or not is_vector_column(table[name])]]
 
 
-def _numbers(column: pd.Series, name: str, kind: str, model: pd.Series | None = None) -> FloatArray:
+def numbers_in(column: pd.Series, name: str, kind: str, model: pd.Series | None = None) -> FloatArray:
     """Return a column of finite numbers as floats, (rows,), NaN for missing ones; ``model`` is for its errors."""
     known = column.dropna()
     if pd.api.types.infer_dtype(known) == "integer" and max(int(known.max()), -int(known.min())) > LARGEST_EXACT:

@@ -183,7 +183,7 @@ class BradleyTerry(Functional):
         """Return the preferences s1 and s2 of all pairs, (n, K, K), or of r pairs, (r,); both are 1/2 off the graph."""
         preferences = self.category_weights.scores(mu)
         # With items apart, a pair may move the score of one of its items alone.
-        is_off = edges == 0 if edges.ndim == 1 else (edges == 0) & (edges.T == 0)
+        is_off = (edges == 0) & (edges.T == 0)
         for preference in preferences:
             np.copyto(preference, 0.5, where=is_off)
             if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):

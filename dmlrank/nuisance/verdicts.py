@@ -57,9 +57,10 @@ def _read_frame(
     candidates = [name for name in available if name not in known]
     columns = tuple(formula.outcomes) if set(formula.outcomes) <= set(candidates) else ()
     columns = columns or tuple(name for name in candidates if category_of_column(name)) or tuple(candidates)
-    if len(columns) != 1 and not all(category_of_column(name) for name in columns):
+    if len(columns) != 1 and not (columns and all(category_of_column(name) for name in columns)):
+        found = f"the columns {listed(candidates)}" if candidates else "no column"
         raise JudgeError(
-            f"the frame of verdicts has the columns {listed(candidates)} besides {listed(known)}; keep one column of "
+            f"the frame of verdicts has {found} besides {listed(known)}; keep one column of "
             f"labels ({formula.outcome!r}), or columns of probabilities named by category (p_a, p_b, p_tie)"
         )
     rows = Columns(tuple(available), take_columns(frame, [*known, *columns]))
@@ -347,7 +348,7 @@ class _RecalibrationLikelihood(PenalisedLikelihood[Recalibration]):
     """The multinomial log-likelihood of rows as a function of stretch, level and slope, in one flat vector."""
 
     def __init__(self, rows: CalibrationRows) -> None:
-        self.rows, self.y_total = rows, rows.y.sum(axis=1)
+        self.rows = rows
         self.logs = np.log(np.maximum(rows.base, _TINY))
         self.centre, scale = rows.features.mean(axis=0), rows.features.std(axis=0)
         self.scale = np.where(scale > 1e-9, scale, 1.0)
@@ -371,8 +372,8 @@ class _RecalibrationLikelihood(PenalisedLikelihood[Recalibration]):
         scores -= scores.max(axis=1, keepdims=True)
         share = np.exp(scores)
         total = share.sum(axis=1)
-        value = float(weight @ (np.log(total) * self.y_total - (y * scores).sum(axis=1)))
-        residual = weight[:, None] * (share * (self.y_total / total)[:, None] - y)
+        value = float(weight @ (np.log(total) - (y * scores).sum(axis=1)))
+        residual = weight[:, None] * (share / total[:, None] - y)
         of_slope = (self.z.T @ residual).reshape(-1)
         return value, np.concatenate([[(residual * self.logs).sum()], residual.sum(axis=0), of_slope])
 

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import HypothesisError, OptionError, check_choice
+from ..exceptions import HypothesisError, OptionError, check_choice, shown
 from ..inference.covariance import Covariance, free_basis
 from ..report.phrases import some_of
 
@@ -131,6 +131,11 @@ class Goal:
         if asked is None:
             return np.empty((0, len(names))), ()
         hypothesis = read_hypothesis(asked, names)
+        if hypothesis.value.any():
+            raise HypothesisError(
+                f"contrasts={shown(asked, 80)} has a value other than 0, but a plan makes combinations of scores "
+                f"precise, whatever their value; leave the value out"
+            )
         return hypothesis.matrix, tuple(hypothesis.labels)
 
     def _pairs_of_top(self, count: int, names: list[str], scores: FloatArray) -> list[tuple[int, int]]:

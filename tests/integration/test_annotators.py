@@ -38,6 +38,8 @@ def test_finds_who_votes_like_chance_and_who_votes_twice(report):
     assert found.frame["votes"].tolist() == [300] * 6
     # The furthest from the others stands first.
     assert found.summary().rows[0][0] == "random"
+    # Equal rows are no copies where no column tells votes apart.
+    assert "equal an earlier row" not in str(found.summary().notes)
 
 
 def test_p_value_against_chance_is_exact_for_somebody_who_answers_first(report):
@@ -65,3 +67,13 @@ def test_needs_two_annotators():
     votes.loc[:4, "worker"] = None
     with pytest.raises(DataError, match="empty in 5 rows"):
         dr.dml_rank(_FORMULA, votes, functional="bt", position_bias=False, rng=0).annotators("worker")
+
+
+def test_annotators_without_a_pair_in_common():
+    votes = dr.datasets.simulate_arena(n=800, rng=0).assign(worker=lambda frame: frame.index % 3)
+    res = dr.dml_rank(_FORMULA, votes, context="question_id", functional="bt", estimator="bt_mle")
+    with pytest.raises(DataError, match="no pair of a prompt was decided by an annotator and by the others"):
+        res.annotators("worker")
+    votes.loc[:1, ["question_id", "model_a", "model_b", "winner"]] = [-1, "gpt-4", "palm-2", "model_a"]
+    res = dr.dml_rank(_FORMULA, votes, context="question_id", functional="bt", estimator="bt_mle")
+    assert res.annotators("worker").frame["chance"].isna().tolist() == [False, False, True]

@@ -118,7 +118,7 @@ def test_repetitions_share_their_deals_of_folds(battles, rank):
 
     given = {
         "propensity": "shown",
-        "n_rep": 3,
+        "n_rep": 2,
         "learner": learner,
         "n_folds": 2,
         "formula": "winner ~ x0 | model_a + model_b",
@@ -126,7 +126,7 @@ def test_repetitions_share_their_deals_of_folds(battles, rank):
     one = rank(battles.frame, **given)
     other = one.update(edge_weights="counts")
     deals = [np.stack([r.one_step_result.target.estimate for r in fit.steps.repetitions]) for fit in (one, other)]
-    shared = np.cov(np.hstack(deals).T)[:K, K:] / 3
+    shared = np.cov(np.hstack(deals).T)[:K, K:] / 2
     expected = one.influence.T @ other.influence / 120**2 + shared
     np.testing.assert_allclose(dr.compare(a=one, b=other).cov_params().loc["a", "b"], expected, rtol=1e-6, atol=1e-13)
     apart = rank(battles.frame, edge_weights="counts", **(given | {"rng": 1}))

@@ -132,7 +132,7 @@ def test_annotators_of_both_samples_are_not_independent(months, rank):
     for independent in (False, True):
         side = dr.compare(a=fits[0], b=fits[1], independent=independent)
         assert np.abs(side.cov_params().loc["a", "b"].to_numpy()).max() > 0
-        assert "clusters" in side.samples
+        assert "clusters (prompt, judge)" in side.samples
 
 
 def test_stored_results_are_independent_where_the_caller_says_so(fitted):

@@ -103,6 +103,10 @@ def test_one_pair_that_holds_the_graph_together(rank, functional):
     if functional == "bt":
         across, within = results.t_test("m1 - m4").sd.item(), results.t_test("m1 - m2").sd.item()
         assert across > 3 * within
+        # Options that are set are no advice.
+        pooled = rank(two_parts(4), functional=functional, position_bias=False)
+        advice = [str(fit.diagnostics.warnings) for fit in (results, pooled)]
+        assert ["position_bias=False joins both" in text for text in advice] == [True, False]
 
 
 def test_a_graph_in_two_parts_is_refused_with_its_parts():

@@ -244,6 +244,8 @@ def test_users_with_most_votes_leave_few_effective_clusters():
     assert covariance.df < 10
     assert f"{covariance.df + 1:.0f} effective clusters: t quantiles" in " ".join(str(res.summary()).split())
     assert dr.read_json(res.to_json()).conf_int().equals(res.conf_int())
+    even = dr.dml_rank("winner ~ 1 | model_a + model_b", votes_of_users([1] * 60), **in_objects(by_user))
+    assert "(60 clusters: t quantiles)" in " ".join(str(even.summary()).split())
     with pytest.raises(DataError, match=r"'user' count as 2\.4 of one size \(48 % are in one\)"):
         dr.dml_rank("winner ~ 1 | model_a + model_b", votes_of_users([500, 450, *[1] * 90]), **in_objects(by_user))
 

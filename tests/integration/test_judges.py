@@ -115,6 +115,22 @@ def test_features_need_a_verdict_on_every_pair(battles):
             fit(battles, judge=wrong)
 
 
+def test_verdicts_on_every_pair_as_features():
+    rng, n = np.random.default_rng(0), 600
+    won, agrees, is_labelled = (rng.random(n) < share for share in (0.7, 0.85, 0.4))
+    verdict, winner = (np.where(is_first, "model_a", "model_b") for is_first in (won == agrees, won))
+    pairs = {"model_a": list("aab") * (n // 3), "model_b": list("bcc") * (n // 3), "question_id": np.arange(n) // 3}
+    battles = pd.DataFrame(pairs | {"verdict": verdict, "winner": np.where(is_labelled, winner, None)})
+    options = {"functional": "borda", "propensity": "marginal", "tune": {"n_estimators": 10}}
+    features = fit(battles, judge_as="features", **options)
+    alone = features.update(judge=None, judge_as="two-stage")
+    assert (features.bse < 0.9 * alone.bse).all()
+    assert ((features.params - alone.params).abs() < 3.5 * alone.bse).all()
+    without, with_features, given_verdict = features.judge.figures.log_loss
+    assert with_features == given_verdict < 0.8 * without
+    np.testing.assert_allclose(features.design(100).predicted()["score"], features.params)
+
+
 def test_given_probabilities_stay_and_the_verdicts_still_help(battles):
     n, k, c = 3000, 8, 4
     mu = np.full((n, k, k, c), 0.25)
@@ -150,6 +166,8 @@ def test_the_report_says_what_the_data_say(battles, fitted):
     assert report.position.loc["verdict", "first"] == pytest.approx((battles["verdict"] == "model_a").mean())
     assert report.position.loc["verdict", "human_second"] == pytest.approx((labelled["winner"] == "model_b").mean())
     np.testing.assert_allclose(report.variance_ratio, (fitted.bse / report.table()["humans_se"]) ** 2)
+    without, _, given_verdict = report.figures.log_loss
+    assert given_verdict < 0.7 * without
     assert report.worth > 100
     assert "human votes" in " ".join(str(report).split())
     assert str(report) == report.summary().as_text()

@@ -122,12 +122,15 @@ def test_a_category_without_a_constant_gives_the_groups(fitted, functional, kind
     np.testing.assert_allclose(term["statistic"], statistic, rtol=0.02)
 
 
-def test_elo_points_multiply_slopes_and_shift_the_constant(fitted):
-    results, factor = fitted("bt"), 400 / np.log(10)
-    plain, elo = results.by("~ x0"), results.rescale("elo", mean=1000).by("~ x0")
-    np.testing.assert_allclose(elo.params.loc["x0"], factor * plain.params.loc["x0"], rtol=1e-9)
-    np.testing.assert_allclose(elo.params.loc["Intercept"], 1000 + factor * plain.params.loc["Intercept"], rtol=1e-9)
-    np.testing.assert_allclose(elo.bse, factor * plain.bse, rtol=1e-8)
+def test_units_multiply_slopes_and_shift_the_constant(fitted):
+    results = fitted("bt")
+    plain = results.by("~ x0")
+    for unit, factor in (("elo", 400 / np.log(10)), (1, 1)):
+        shown = results.rescale(unit, mean=1000).by("~ x0")
+        np.testing.assert_allclose(shown.params.loc["x0"], factor * plain.params.loc["x0"], rtol=1e-9)
+        constant = 1000 + factor * plain.params.loc["Intercept"]
+        np.testing.assert_allclose(shown.params.loc["Intercept"], constant, rtol=1e-9)
+        np.testing.assert_allclose(shown.bse, factor * plain.bse, rtol=1e-8)
 
 
 def test_coefficients_of_bt_sum_to_zero_and_their_sum_is_no_hypothesis(fitted):

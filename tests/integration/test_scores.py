@@ -480,6 +480,9 @@ def test_bounds_contain_the_mean_whatever_the_missing_scores_are():
             assert low.mean() <= filled.mean(axis=0) @ sign <= high.mean()
         assert low.mean() <= np.array(list(every.values())) @ sign <= high.mean()
     assert "worst" in str(bounds.summary())
+    # No model is predicted for a cluster on which it was never run.
+    assert frame["tipping"].isna().all()
+    assert bounds.placebo.empty
     widest = res.sensitivity("m1", score_range=(-9, 9)).result_frame
     assert widest["upper"][0] - widest["lower"][0] == pytest.approx(18 * y["m1"].isna().mean())
     for options in ({"gamma": 2}, {"score_range": (0.0, 0.1)}, {"score_range": 3}):

@@ -117,6 +117,12 @@ def test_battles_without_models_are_not_shown(battles):
     assert "Every pair of every prompt therefore counts as shown" in " ".join(str(wide.summary()).split())
 
 
+def test_labels_that_the_two_models_order_differently_have_bounds_of_first_order(battles):
+    """A tie is worth less to the second model than a loss, and more to the first one."""
+    res = fitted(battles, functional="bt", category_weights=([1, 0, 0.5], [0.3, 1, 0]))
+    assert "hold to first order" in str(res.sensitivity("ant - dog", gamma=1).summary().notes)
+
+
 # --- tables ------------------------------------------------------------------------------------------
 
 
@@ -137,7 +143,9 @@ def test_the_command_line_prints_the_bounds(battles, tmp_path, capsys):
     votes = tmp_path / "votes.csv"
     battles.to_csv(votes, index=False)
     assert main(["fit", FORMULA, str(votes), "--rng", "0", "--set", "sensitivity=yes"]) == 0
-    assert str(dr.dml_rank(FORMULA, battles, rng=0).sensitivity()) in capsys.readouterr().out
+    bounds = dr.dml_rank(FORMULA, battles, rng=0).sensitivity()
+    assert str(bounds) in capsys.readouterr().out
+    assert bounds.result_frame["gamma"].unique().tolist() == [1, 1.1, 1.25, 1.5, 2]
 
 
 @needs("jinja2")

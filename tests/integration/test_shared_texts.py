@@ -96,6 +96,7 @@ def test_contexts_of_their_own_are_dealt_as_ever(data):
         ("whole", {"whole": pd.Series([np.arange(3) + i % 60 for i in range(200)])}),
         ("text(prompt, 2)", {"prompt": pd.Series([f"text {i}" for i in range(200)])}),
         ("text(prompt, 2)", {"prompt": pd.Series([f"text {i}" for i in range(100)] + [None] * 20)}),
+        ("+".join("abcde"), {name: pd.Series([*np.arange(100) / 7, *[np.nan] * 20]) for name in "abcde"}),
     ],
 )
 def test_what_is_no_text_or_never_repeated_is_left_alone(features, columns):

@@ -167,10 +167,16 @@ def slope_of(frame, **options):
     return dr.dml_rank("winner ~ x | model_a + model_b", frame, **in_objects(OPTIONS | options))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_harmless_style_column_gives_no_warning(seed):
-    style = slope_of(one_column(seed=seed)).style
-    assert abs(style.params.item() - 1) < 4 * style.bse.item()
+@pytest.mark.parametrize(("seed", "unit"), [(0, 1.0), (1, 1e-5), (2, 1.0)])
+def test_a_harmless_style_column_gives_no_warning(seed, unit):
+    style = slope_of(one_column(seed=seed).assign(style=lambda votes: unit * votes["style"])).style
+    assert abs(style.params.item() * unit - 1) < 4 * style.bse.item() * unit < 0.5
+
+
+def test_votes_on_one_pair_of_a_prompt_are_averaged():
+    votes = one_column(n=900).assign(prompt=range(900))
+    once, twice = (slope_of(pd.concat([votes] * n, ignore_index=True), context="prompt") for n in (1, 2))
+    np.testing.assert_allclose(twice.bse, once.bse, rtol=0.03)
 
 
 @pytest.mark.filterwarnings("ignore:few prompts")

@@ -170,6 +170,7 @@ def test_normal_draws_are_the_same_in_any_number_of_threads():
             drawn.append(max_abs_normal_draws(factor))
     np.testing.assert_array_equal(*drawn)
     np.testing.assert_array_equal(drawn[0], max_abs_normal_draws(factor))
+    assert len(drawn[0]) == 100_000
 
 
 def test_far_out_p_values_are_bounded_where_no_draw_reaches():

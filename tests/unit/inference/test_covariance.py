@@ -312,6 +312,8 @@ def test_directions_without_variance_are_not_compared(within_gauge):
     np.testing.assert_allclose(flat.at_least(4 * flat.matrix).matrix, 4 * flat.matrix, atol=1e-12)
     np.testing.assert_allclose(flat.at_least(flat.matrix / 4).matrix, flat.matrix, atol=1e-12)
     assert np.linalg.matrix_rank(flat.with_variance_correction(np.eye(4)).matrix) == 2
+    rounded = Covariance(np.diag([1.0, 1.0, 1e-14]), np.eye(3))
+    np.testing.assert_allclose(rounded.at_least(np.diag([4.0, 1.0, 1.0])).matrix, np.diag([4, 1, 0]), atol=1e-12)
     still = Covariance(np.zeros((4, 4)), within_gauge.basis)
     assert still.with_variance_correction(np.eye(4)) is still
 

@@ -230,6 +230,10 @@ def test_it_never_goes_up_and_starts_where_it_is_told():
     end = objective(minimise(watched, start))[0]
     assert values[0][0] == objective(start)[0]
     assert end == min(value for value, _ in values)
+    # A whole step of -2 z would end as high as it starts; half of it ends at the minimum.
+    search = smooth.LBFGS(lambda z: (float(z @ z), 2 * z), np.ones(1))
+    search.advance(1)
+    assert search.best == 0
 
 
 def test_a_function_without_a_minimum_ends_too():

@@ -198,6 +198,9 @@ def test_the_factor_is_labels_by_what_is_expected():
     assert weigh(pi, shown, table=True)[0] == pytest.approx(expected, rel=1e-12)
     # Where they are known at the labels only, it is estimated.
     assert weigh(pi, shown, table=False)[0] == pytest.approx(expected, rel=0.1)
+    # A table that has them at the labels only says no more.
+    pi, shown = draw(np.random.default_rng(0), n=3000)
+    assert weigh(np.where(shown, pi, 0.0), shown, table=True) == weigh(pi, shown, table=False)
 
 
 @pytest.mark.parametrize("table", [True, False])

@@ -18,9 +18,11 @@ def votes():
     return np.column_stack([rng.integers(60, size=300), first, second, rng.integers(3, size=300)])
 
 
-def test_rows_are_the_votes_of_the_kept_contexts(make_data, votes):
+@pytest.mark.parametrize("ordered", [True, False])
+def test_rows_are_the_votes_of_the_kept_contexts(make_data, votes, ordered):
     x = np.random.default_rng(1).normal(size=(60, 2))
     data = make_data(*votes.T, n_items=4, n_categories=3, x=x)
+    data = data if ordered else data.unordered()
     in_training, unit = np.arange(60) % 3 > 0, np.arange(60) // 2
     rows = outcome_rows(data, in_training, unit)
     weights = Counter()
@@ -29,7 +31,11 @@ def test_rows_are_the_votes_of_the_kept_contexts(make_data, votes):
         assert features[1] == x[context, 1]
         assert its_unit == context // 2
         weights[(context, *features[2:].astype(int), label)] += weight
-    assert weights == pytest.approx(Counter(tuple(vote) for vote in votes.tolist() if in_training[vote[0]]))
+    expected = Counter()
+    for context, j, k, label in votes[in_training[votes[:, 0]]].tolist():
+        expected[context, j, k, label] += 1 if ordered else 0.5
+        expected[context, k, j, (1, 0, 2)[label]] += 0 if ordered else 0.5
+    assert +weights == pytest.approx(+expected)
 
 
 def test_order_of_rows_is_that_of_the_identifiers(make_data, votes):

@@ -460,6 +460,7 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"costs": np.where(np.eye(4), 0, np.nan)}, OptionError),
         ({"contrasts": "model_0 - model_9"}, KeyError),
         ({"contrasts": np.ones(4)}, HypothesisError),
+        ({"contrasts": "model_0 - model_1 = 0.1"}, HypothesisError),
         ({"top": 9}, OptionError),
         ({"top": 2, "against": "model_1"}, OptionError),
         ({"against": "x"}, KeyError),
@@ -559,9 +560,9 @@ def test_the_summary_holds_the_numbers(mu):
     assert repr(plan) == "<Plan: A-optimal, 60 contexts, 4 models, cost 90>"
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-def test_the_summary_has_the_labels_of_the_pairs_with_most_of_them(flat, ordered):
-    plan = dr.design(flat, "bt", budget=90, top=2, models=list("abcd"), position_bias=ordered)
+@pytest.mark.parametrize(("ordered", "budget"), [(False, 90), (True, 90), (False, 3)])
+def test_the_summary_has_the_labels_of_the_pairs_with_most_of_them(flat, ordered, budget):
+    plan = dr.design(flat, "bt", budget=budget, top=2, models=list("abcd"), position_bias=ordered)
     labels = plan.propensity.sum(axis=0)
     both = labels + ordered * labels.T
     pairs = {f"{j} vs. {k}": both[x, y] for x, j in enumerate("abcd") for y, k in enumerate("abcd")}
@@ -584,6 +585,7 @@ def test_the_heat_map_shows_expected_labels(flat, ordered):
     plan = dr.design(flat, "bt", budget=90, position_bias=ordered)
     shown = np.ma.filled(plan.plot().images[0].get_array(), np.nan)
     np.testing.assert_allclose(np.nan_to_num(shown), plan.propensity.sum(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(plan.plot(models=plan.models[:2]).images[0].get_array(), shown[:2, :2])
 
 
 # --- who the best are, and whether the budget is enough ---------------------------------------------------------------

@@ -32,6 +32,9 @@ def test_text_is_aligned_whatever_the_names_are():
     rows = [line for line in lines if line.endswith("<0.001")]
     assert len(rows) == len(NAMES)
     assert {display_width(line) for line in rows} == {len(rules[0])}
+    # A header wider than the rows has one blank after each label, and two between its sides.
+    wide = Summary("Wide", (("A:", "x" * 60, "B:", "y" * 30),), (("score", 1),), (("model", "0.5"),), ())
+    assert {len(line) for line in wide.as_text().splitlines()[1:4]} == {3 + 60 + 2 + 3 + 30}
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 94])

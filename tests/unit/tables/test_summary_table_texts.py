@@ -54,6 +54,7 @@ def test_wrapped_lines_are_no_wider_than_asked_and_lose_nothing():
         assert "".join("".join(lines).split()) == "".join(text.split())
     # Blanks that align a text behind its label stay.
     assert wrapped("标签:    通义", 20) == ["标签:    通义"]
+    assert wrapped("通 千问千问", 10, indent="  ") == ["通", "  千问千问"]
 
 
 def test_control_characters_and_marks_of_direction_are_not_shown():
