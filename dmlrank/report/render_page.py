@@ -27,7 +27,7 @@ from ..inference.score_limits import FEW_UNITS
 from ..inference.simultaneous import PairTests
 from ..tables.summary_table import Summary, fixed_text, inert, printable, undirected
 from . import phrases
-from .fact_words import Subject, better_words, lead_words, measure, score_head, score_words
+from .fact_words import Subject, better_words, measure, score_head, score_words
 from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
 from .first_place import headline
 from .fit_summary import fit_facts, leaderboard_columns, score_digits
@@ -373,7 +373,7 @@ def _lead(masthead: Masthead, boards: Sequence[Board]) -> str:
     for e in (board.results for board in boards):
         # Names of other scores do not say what these are.
         rare = e.of_models and e.functional not in _PLAIN
-        parts += [score_words(e)] * rare
+        parts += [score_words(e).partition(";")[0].removesuffix(f", {e.scale.name}")] * rare
         period = " to ".join(dict.fromkeys(e.description.period))
         dates.add(f"Data of {period}" if period else f"Computed on {e.description.date}")
     parts += [f"Source: {masthead.source}"] * bool(masthead.source)
@@ -408,7 +408,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     few = f" Only {board.size}." if board.is_small and results.has_intervals else ""
     sections = explanations(subject) if board.is_explained else ()
     # The formula of the score in one sentence, and what a lead of log-odds means.
-    facts = [*long_facts(subject, SCORES)[:2], lead_words(results)]
+    facts = [*long_facts(subject, SCORES)[:2], phrases.as_sentence(score_words(results).partition("; ")[2])]
     facts += [text for text in short_facts(subject, SCORES, PART) if not text.startswith("Scores:")]
     below = filter(None, [*says, f"{_size(results)}.", *facts])
     return {
