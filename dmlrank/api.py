@@ -53,7 +53,10 @@ def _with_hints(function: F) -> F:
     def call(*args: Any, **given: Any) -> Any:
         for name in given:
             if name not in known:
-                place = f"; write {in_its_place(name)}" if name in OPTIONS else nearest(name, known)
+                place = nearest(name, known)
+                if name in OPTIONS:
+                    within = in_its_place(name)
+                    place = f"; write {within}" if within.split("=")[0] in known else "; it belongs to dml_rank()"
                 raise OptionTypeError(f"{function.__name__}() has no argument {name!r}{place}")
         return function(*args, **given)
 

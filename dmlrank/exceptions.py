@@ -162,7 +162,7 @@ def shown(value: object, limit: int = 200) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
-def first_of(wrong: ArrayLike, rows: Sequence[object] | NDArray[np.intp] | None = None, noun: str = "row") -> str:
+def named_rows(wrong: ArrayLike, rows: Sequence[object] | NDArray[np.intp] | None = None, noun: str = "row") -> str:
     """Return where a mask, (rows,), is true: ``row 7 and 3 more``; ``rows`` are the numbers of its rows, if others."""
     places = np.flatnonzero(wrong)
     first = int(places[0]) if rows is None else rows[int(places[0])]

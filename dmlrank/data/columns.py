@@ -13,7 +13,7 @@ import pandas as pd
 import scipy
 
 from .._utils.tasks_and_threads import warn
-from ..exceptions import DataError, OptionError, first_of, listed, shown
+from ..exceptions import DataError, OptionError, listed, named_rows, shown
 from .arrays import (
     BLOCK_NUMBERS,
     AnyArray,
@@ -93,7 +93,7 @@ class CodedColumn:
             wrong = [isinstance(cell, tuple) or not isinstance(cell, Hashable) for cell in column]
             cell = column.iloc[wrong.index(True)]
             raise DataError(
-                f"column {column.name!r} holds {shown(cell, 80)}, a {type(cell).__name__}, in {first_of(wrong)}; "
+                f"column {column.name!r} holds {shown(cell, 80)}, a {type(cell).__name__}, in {named_rows(wrong)}; "
                 f"allowed: names, numbers or labels"
             ) from None
         return cls(codes, np.asarray(levels, dtype=object))

@@ -31,10 +31,7 @@ class ScoreTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """Scores of single runs, (r,), sorted by record and item; a record is a prompt.
-
-    n_lost (n, K): Number of runs without a score.
-    """
+    """Scores of single runs, (r,), by record (a prompt) and item; ``n_lost``, (n, K), are without a score."""
 
     record: IntArray
     item: IntArray

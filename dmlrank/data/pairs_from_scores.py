@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import as_names, checked, number_in
-from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, first_of, listed, shown
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, named_rows, shown
 from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity, value_codes
 from .derived_pairs import DerivedPairs, Runs
@@ -86,7 +86,7 @@ def pairs_from_scores(
     largest_tie = number_in("margin", margin, lambda number: 0 <= number < np.inf, allowed)
     prompts = as_names(prompt, "prompt")
     table = _take(frame, [*prompts, model, score])
-    values = _numbers(table[score], score, "score", table[model])
+    values = numbers_in(table[score], score, "score", table[model])
     values = -values if lower_is_better else values
     pairs = _derive(table, values, prompts=prompts, model=model, number=score)
     return replace(pairs, margin=largest_tie, lower_wins=bool(lower_is_better))
@@ -146,7 +146,7 @@ def pairs_from_rankings(
     prompts = as_names(prompt, "prompt")
     annotators = as_names(annotator, "annotator")
     table = _take(frame, [*prompts, *annotators, model, rank])
-    ranks = _numbers(table[rank], rank, "rank", table[model])
+    ranks = numbers_in(table[rank], rank, "rank", table[model])
     n_missing = int(np.isnan(ranks).sum())
     if n_missing:
         raise MissingDataError(
@@ -201,7 +201,7 @@ def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], ru
     table = with_read_grades(_take(data, names), formula.outcome)
     column = table[formula.outcome]
     # Whole numbers as floats: the level of scores counts for their mean, which is rounded in any case.
-    values = _numbers(
+    values = numbers_in(
         column.astype(float) if column.dtype.kind in "iu" else column, formula.outcome, "score", table[formula.first]
     )
     _check_size(values, formula.outcome)
@@ -214,7 +214,7 @@ def further_runs(source: DerivedPairs, column: str) -> Runs:
     rows, run = source.rows, source.run
     assert rows is not None
     require_columns([column], list(rows.columns), "the arguments")
-    values = _numbers(rows[column], column, "value")
+    values = numbers_in(rows[column], column, "value")
     _check_size(values, column)
     found = _derive(rows, values, prompts=source.prompt, model=source.model, number=column, run=run, runs=True).runs
     assert found is not None
@@ -233,7 +233,7 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
     return table[[name for name in table.columns if name in names or not is_vector_column(table[name])]]
 
 
-def _numbers(column: pd.Series, name: str, kind: str, model: pd.Series | None = None) -> FloatArray:
+def numbers_in(column: pd.Series, name: str, kind: str, model: pd.Series | None = None) -> FloatArray:
     """Return a column of finite numbers as floats, (rows,), NaN for missing ones; ``model`` is for its errors."""
     known = column.dropna()
     if pd.api.types.infer_dtype(known) == "integer" and max(int(known.max()), -int(known.min())) > LARGEST_EXACT:
@@ -248,7 +248,7 @@ def _numbers(column: pd.Series, name: str, kind: str, model: pd.Series | None = 
         column = _numbers_of_cells(column, name, kind, model)
     values = column.to_numpy(dtype=float)
     if np.isinf(values).any():
-        in_rows = first_of(np.isinf(values))
+        in_rows = named_rows(np.isinf(values))
         raise DataError(f"column {name!r} holds {values[np.isinf(values)][0]} in {in_rows}; a {kind} must be finite")
     return values
 
@@ -277,7 +277,7 @@ def _numbers_of_cells(column: pd.Series, name: str, kind: str, model: pd.Series 
     if wrong.any():
         place = int(wrong.argmax())
         of_model = "" if model is None else f" (model {name_of(model.iloc[place])!r})"
-        in_rows = first_of(wrong, column.index.tolist())
+        in_rows = named_rows(wrong, column.index.tolist())
         raise DataError(
             f"column {name!r} holds {shown(column.iloc[place], 80)}{of_model} in {in_rows}; a {kind} "
             f"must be a number without percent signs, separators or leading zeros, or missing "
@@ -311,7 +311,7 @@ def _derive(
     is_run = (coded[model].codes >= 0) | ~np.isnan(values) | (not runs)
     missing = {name: (column.codes < 0) & (is_run | (name in keys)) for name, column in coded.items()}
     if any(mask.any() for mask in missing.values()):
-        counts = ", ".join(f"{name!r} in {first_of(mask)}" for name, mask in missing.items() if mask.any())
+        counts = ", ".join(f"{name!r} in {named_rows(mask)}" for name, mask in missing.items() if mask.any())
         raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
     for name in (*keys, model):
         check_identity(name, coded[name].levels)

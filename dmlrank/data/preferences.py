@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import require_shape
-from ..exceptions import DataError, OptionError, first_of, shown
+from ..exceptions import DataError, OptionError, named_rows, shown
 from .arrays import AnyArray, BoolArray, FloatArray, IntArray, RowRecord, name_of
 from .columns import Columns, SharedTexts
 from .derived_pairs import ScoreTable
@@ -397,7 +397,7 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     if wrong.any():
         value = data.by_context(weights)[wrong][0] if isinstance(weights, str) else values[wrong][0]
         raise DataError(
-            f"weights: {shown(value, 80)} in {first_of(wrong, [*map(shown, data.context_ids)], 'context')}; allowed: "
+            f"weights: {shown(value, 80)} in {named_rows(wrong, [*map(shown, data.context_ids)], 'context')}; allowed: "
             f"numbers, 0 or more"
         )
     if not values.any():

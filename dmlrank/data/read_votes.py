@@ -16,8 +16,8 @@ from ..exceptions import (
     MissingDataError,
     OptionError,
     OutcomeError,
-    first_of,
     listed,
+    named_rows,
     shown,
 )
 from ..options import Options
@@ -183,8 +183,8 @@ def votes_of_counts(formula: Formula, data: object) -> tuple[pd.DataFrame, IntAr
     if is_wrong.any():
         place = int(is_wrong[wrong_rows][0].argmax())
         raise OutcomeError(
-            f"column {names[place]!r} is {counts[wrong_rows][0, place]:g} in {first_of(wrong_rows)}; numbers of votes "
-            f"are whole, 0 or more"
+            f"column {names[place]!r} is {counts[wrong_rows][0, place]:g} in {named_rows(wrong_rows)}; numbers of "
+            f"votes are whole, 0 or more"
         )
     if counts.sum() > LARGEST_EXACT:
         raise DataError(f"the columns {listed(names)} count {counts.sum():.3g} votes; shares sum to one in every row")

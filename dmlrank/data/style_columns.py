@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import as_names, checked
-from ..exceptions import ColumnError, DataError, OptionTypeError, first_of, listed, shown
+from ..exceptions import ColumnError, DataError, OptionTypeError, listed, named_rows, shown
 from .arrays import AnyArray, FloatArray
 from .frames import column_names, require_columns, take_columns
 from .preferences import PreferenceData
@@ -215,7 +215,7 @@ def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleD
         numbers = data.columns.numbers(name)[data.vote_row]
         wrong = ~(np.abs(numbers) <= _LARGEST)
         if wrong.any():
-            rows = first_of(wrong, data.row_index[data.vote_row])
+            rows = named_rows(wrong, data.row_index[data.vote_row])
             raise DataError(
                 f"style column {name!r} holds {shown(cells[wrong][0], 80)} in {rows}; allowed: finite numbers up to "
                 f"{_LARGEST:g}, in another unit"

@@ -135,11 +135,13 @@ class _Table:
         """Return the copy of a text that is kept."""
         return self._texts.setdefault(text, text)
 
-    def frame(self) -> pd.DataFrame:
-        """Return the rows as a frame with its report in ``attrs``."""
+    def frame(self, task: Sequence[str] | None) -> pd.DataFrame:
+        """Return the rows as a frame with its report in ``attrs``; ``task`` has the tasks that were asked for."""
         if not self.n_rows:
+            of_task, remedy = (f" of task={listed(task)}", "another or no task=, or ") if task else ("", "")
             raise DataError(
-                f"{listed(map(str, self.files))}: no sample, read as {self.kind!r}; pass another kind={listed(READERS)}"
+                f"{listed(map(str, self.files))}: no sample{of_task}, read as {self.kind!r}; pass {remedy}another "
+                f"kind={listed(READERS)}"
             )
         is_votes = "winner" in self.first
         for column in self.columns.values():
@@ -275,7 +277,7 @@ def read_log(
             raise OptionError(f"{name}={value!r} says nothing about a log of {kind}; leave it out")
     chosen["task"] = [task] if isinstance(task, str) else task
     reader(table, used, **{name: chosen[name] for name in options})
-    return table.frame()
+    return table.frame(chosen["task"])
 
 
 def files_by_kind(path: LogPath, damaged: list[str] | None = None) -> dict[str, list[Path]]:
@@ -392,6 +394,10 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task
         if status != "success":
             table.notes.append(f"{file.name} ended with status {status!r}: samples without a score are missing")
         about = header.entry("eval")
+        if not samples:
+            raise DataError(
+                f"{where} has no sample of {model!r}; leave the file out, or run it again with samples logged"
+            )
         config, size = about.entry("config"), about.entry("dataset").whole_or("samples", 0)
         planned = size * config.whole_or("epochs", 1) if config.fields.get("limit") is None else 0
         if len(samples) < planned:

@@ -192,10 +192,7 @@ def _orders(order: float | None) -> tuple[float, ...]:
 
 
 def votes_by_order(data: PreferenceData, first_weights: FloatArray, edges: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Count the votes that model j won, and lost, against model k where j was shown first, in [j, k], (K, K) each.
-
-    Shapes: edges (K, K).
-    """
+    """Count votes that model j won, and lost, against k where j was shown first, on ``edges``, (K, K) each."""
     cells = data.cells
     won = cells.sums(cells.n_votes * (cells.y @ first_weights), data.n_items)
     lost = np.maximum(cells.sums(cells.n_votes, data.n_items) - won, 0.0)

@@ -125,10 +125,7 @@ def information_inverse(pair_information: FloatArray, position: bool) -> FloatAr
 
 
 def check_identified(has_propensity: NDArray[np.bool_], position: bool) -> None:
-    """Check that the pairs with a positive propensity identify the scores in every context.
-
-    Shapes: has_propensity (b, K, K).
-    """
+    """Check that pairs with a positive propensity, (b, K, K), identify the scores in every context."""
     n_items = has_propensity.shape[1]
     for pattern in np.unique(has_propensity.reshape(len(has_propensity), -1), axis=0).reshape(-1, n_items, n_items):
         if not Graph(pattern | pattern.T).connected:

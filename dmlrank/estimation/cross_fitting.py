@@ -245,10 +245,7 @@ def select_floor(labels: HeldOutLabels, apart: BoolArray | None = None) -> float
 
 
 def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
-    """Raise probabilities below the floor to the floor, and renormalise the probabilities of the categories.
-
-    Shapes: mu (n, K, K, C).
-    """
+    """Raise probabilities, (n, K, K, C), to the floor, and renormalise those of the categories."""
     return clip_and_count(mu, floor, np.ones(len(mu), np.intp))[0]
 
 

@@ -271,10 +271,7 @@ def mean_over_repetitions(repetitions: Sequence[JointInfluence]) -> JointInfluen
 
 
 def column_units(design: FloatArray) -> FloatArray:
-    """Return the power of two next to the largest absolute value of each column, (P,); 1 for a column of zeros.
-
-    Division by a power of two is exact.
-    """
+    """Return the power of two, for exact division, next to the largest |value| of each column, (P,); 1 for zeros."""
     return np.asarray(2.0 ** np.frexp(np.abs(design).max(axis=0))[1], dtype=float)
 
 

@@ -289,7 +289,7 @@ def bind_functional(
         bound = replace(bound, mirrored=True)
     if type(bound) is not kind_of(bound.name):
         # No built-in functional.
-        examine(bound, len(graph.edges))
+        examine(bound, len(graph.edges), ordered)
     return bound
 
 

@@ -21,6 +21,7 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import require_columns
 from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
+from ..data.pairs_from_scores import numbers_in
 from ..data.preferences import FEW_CLUSTERS, FloatArray, IntArray, PreferenceData
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
@@ -504,13 +505,14 @@ def _propensity_of_column(column: str, data: PreferenceData, source: Source) -> 
     advice = "; missing='model' estimates propensities from features"
     require_columns([column], [] if rows is None else list(map(str, rows)), "propensity= of a table of scores", advice)
     assert rows is not None
-    is_known = rows[formula.outcome].notna() | pd.to_numeric(rows[column], errors="coerce").notna()
+    numbers = pd.Series(numbers_in(rows[column], column, "propensity"), index=rows.index)
+    is_known = rows[formula.outcome].notna() | numbers.notna()
     rows = rows[is_known & rows[formula.first].map(name_of, na_action="ignore").isin(data.items)]
     ids = rows[names[0]].tolist() if len(names) == 1 else list(rows[names].itertuples(index=False, name=None))
     prompt = pd.Index(list(data.context_ids), tupleize_cols=False).get_indexer(pd.Index(ids, tupleize_cols=False))
     model = pd.Index(data.items).get_indexer(pd.Index([name_of(name) for name in rows[formula.first]]))
     table = np.full((data.n_contexts, data.n_items), np.nan)
-    values = pd.to_numeric(rows[column], errors="coerce").to_numpy(dtype=float)
+    values = numbers[rows.index].to_numpy()
     table[prompt, model] = values
     if not np.array_equal(table[prompt, model], values, equal_nan=True):
         raise NuisanceError(f"propensity column {column!r} has different values for runs of one prompt and model")

@@ -26,10 +26,7 @@ from .state import FitState
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """The map of scores of contexts to those of G groups, which may overlap.
-
-    members (G, n): The contexts of each group.
-    """
+    """The map of scores of contexts to those of G groups, which may overlap: their contexts, ``members``, (G, n)."""
 
     members: NDArray[np.bool_]
 
@@ -64,10 +61,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Functions:
-    """The map of scores of contexts to their coefficients on P functions of the context.
-
-    design (n, P): Values of the functions.
-    """
+    """The map of scores of contexts to their coefficients on P functions with the values ``design``, (n, P)."""
 
     design: FloatArray
 

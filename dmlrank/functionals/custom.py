@@ -161,10 +161,16 @@ class Custom(Functional):
 # --- the trial --------------------------------------------------------------------------------------------------------
 
 
-def examine(functional: Functional, n_items: int) -> None:
+def examine(functional: Functional, n_items: int, ordered: bool = True) -> None:
     """Try a functional at random probabilities, and raise an error where it cannot be one, or is not what it says."""
     uniform, draws = trial_tables(functional, n_items)
     _check_values(functional, draws)
+    if not ordered and not _are_equal(functional.value(draws), functional.value(in_other_order(draws))):
+        raise OptionError(
+            f"functional {functional.label!r} reads the two display orders of a pair in different ways, and where "
+            f"display order does not matter a label is about both; take the mean of both orders, as Custom(function) "
+            f"does by itself, or pass position_bias=True"
+        )
     off = ~checked_graph(functional.graph, n_items).edges & ~np.eye(n_items, dtype=bool)
     if looks_at(functional, off):
         raise GraphError(

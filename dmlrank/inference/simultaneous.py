@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from .._utils.tasks_and_threads import computing_with, one_thread
+from ..data.arrays import RowRecord
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice
 from ..options import METHODS
@@ -330,11 +331,13 @@ Simultaneous: TypeAlias = MaxT | AllLooks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairTests:
+class PairTests(RowRecord):
     """Tests of J differences, first - second, of scores; NaN where one is fixed or does not vary. Shapes: all (J,).
 
     critical: Half-width of the intervals in standard errors.
     """
+
+    shared = ("critical",)
 
     first: IntArray
     second: IntArray

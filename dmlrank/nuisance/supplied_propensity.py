@@ -28,8 +28,8 @@ from ..exceptions import (
     OptionError,
     OptionTypeError,
     failing_as,
-    first_of,
     listed,
+    named_rows,
     shown,
 )
 from .propensity import Propensity, TabulatedPairPropensity
@@ -145,7 +145,7 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
     if wrong.any():
         value, rows = data.columns[column][data.vote_row[wrong][0]], data.row_index[data.vote_row]
         raise NuisanceError(
-            f"propensity column {column!r} is {shown(value, 80)} in {first_of(wrong, rows)}, with a label; allowed: "
+            f"propensity column {column!r} is {shown(value, 80)} in {named_rows(wrong, rows)}, with a label; allowed: "
             f"numbers in [{_SMALLEST:g}, {largest}]"
         )
     # Where order does not matter, both orders of a pair may be cells of their own.

@@ -57,9 +57,10 @@ def _read_frame(
     candidates = [name for name in available if name not in known]
     columns = tuple(formula.outcomes) if set(formula.outcomes) <= set(candidates) else ()
     columns = columns or tuple(name for name in candidates if category_of_column(name)) or tuple(candidates)
-    if len(columns) != 1 and not all(category_of_column(name) for name in columns):
+    if len(columns) != 1 and not (columns and all(category_of_column(name) for name in columns)):
+        found = f"the columns {listed(candidates)}" if candidates else "no column"
         raise JudgeError(
-            f"the frame of verdicts has the columns {listed(candidates)} besides {listed(known)}; keep one column of "
+            f"the frame of verdicts has {found} besides {listed(known)}; keep one column of "
             f"labels ({formula.outcome!r}), or columns of probabilities named by category (p_a, p_b, p_tie)"
         )
     rows = Columns(tuple(available), take_columns(frame, [*known, *columns]))

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import HypothesisError, OptionError, check_choice
+from ..exceptions import HypothesisError, OptionError, check_choice, shown
 from ..inference.covariance import Covariance, free_basis
 from ..report.phrases import some_of
 
@@ -64,6 +64,7 @@ class Goal:
     counts (K, K): Labels of each pair so far, where pairs are weighted by the counts of all labels, and a fit of all
         labels joins them with those of the plan pair by pair; None: weights stay as they are.
     alpha, seed: Default of intervals and tests, and the seed of the draws behind critical values.
+    predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
     targets: Coefficients, (J, K), and names of the contrasts, or of all scores.
     rows: L, the coefficients whose covariance the criterion is about.
     """
@@ -85,6 +86,7 @@ class Goal:
     remarks: tuple[str, ...] = ()
     alpha: float = 0.05
     seed: int = 0
+    predict: Callable[[object], FloatArray] | None = None
     targets: Targets = field(default_factory=lambda: (np.empty((0, 0)), ()))
     rows: FloatArray = field(default_factory=lambda: np.zeros(()))
 
@@ -129,6 +131,11 @@ class Goal:
         if asked is None:
             return np.empty((0, len(names))), ()
         hypothesis = read_hypothesis(asked, names)
+        if hypothesis.value.any():
+            raise HypothesisError(
+                f"contrasts={shown(asked, 80)} has a value other than 0, but a plan makes combinations of scores "
+                f"precise, whatever their value; leave the value out"
+            )
         return hypothesis.matrix, tuple(hypothesis.labels)
 
     def _pairs_of_top(self, count: int, names: list[str], scores: FloatArray) -> list[tuple[int, int]]:

@@ -157,7 +157,8 @@ def design_fit(
     doubts += _doubts(estimates, steps, goal, has_votes=newdata is None, weights_held=by_counts and counts is None)
     if counts is not None and goal.earlier is not None and goal.dependence.any():
         doubts.append("What the dependence of the fit's votes in clusters adds to standard errors is left out.")
-    return specify(problem, replace(goal, counts=counts, remarks=tuple(doubts)), limits)
+    goal = replace(goal, counts=counts, remarks=tuple(doubts), predict=partial(_predict, steps))
+    return specify(problem, goal, limits)
 
 
 def _plan_of_grades(problem: ScoreProblem, goal: Goal, limits: Limits) -> Plan:
@@ -242,7 +243,6 @@ def _problem_of_fit(
         models=tuple(data.items),
         contexts=contexts,
         columns=(formula.first, formula.second),
-        predict=partial(_predict, steps),
     )
 
 

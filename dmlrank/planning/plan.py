@@ -377,8 +377,8 @@ class Plan(Solution, Summarised):
             Propensities in the form of :attr:`propensity`.
         """
         problem, explore = self._votes("at"), self.limits.explore
-        if problem.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
-            mu = problem.predict(contexts)
+        if self.goal.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
+            mu = self.goal.predict(contexts)
         else:
             mu = self._probabilities(contexts)
         if len(problem.cost) > 1 or len(problem.context_weight) > 1:
@@ -677,19 +677,22 @@ class Plan(Solution, Summarised):
     __copy__ = __deepcopy__
 
     def __getstate__(self) -> list[object]:
-        return [_without_learners(self.problem), *(getattr(self, field.name) for field in fields(self)[1:])]
+        # Functions that predict hold the data and the learners of a fit, which a stored plan leaves out.
+        goal, problem = replace(self.goal, predict=None), _without_tables(self.problem)
+        return [problem, goal, *(getattr(self, field.name) for field in fields(self)[2:])]
 
     def __repr__(self) -> str:
         size = f"{self.problem.n_contexts:,} contexts, {len(self.models)} models"
         return f"<Plan: {self.goal.criterion}-optimal, {size}, cost {self.expected_cost:,.6g}>"
 
 
-def _without_learners(problem: Problem) -> Problem:
-    """Return a problem, and that of its uniform plan, without what predicts: a stored plan has no data and learners."""
-    mu, even = problem.mu, problem.even
-    if isinstance(mu, Computed):
-        mu = Computed(mu.shape, partial(_not_stored, len(mu)))
-    return replace(problem, mu=mu, even=None if even is None else _without_learners(even), predict=None)
+def _without_tables(problem: Problem) -> Problem:
+    """Return a problem, and that of its uniform plan, without probabilities that are computed when they are needed."""
+    if problem.even is not None:
+        problem = replace(problem, even=_without_tables(problem.even))
+    if not isinstance(problem.mu, Computed):
+        return problem
+    return replace(problem, mu=Computed(problem.mu.shape, partial(_not_stored, len(problem.mu))))
 
 
 def _not_stored(n_tables: int, rows: Rows) -> FloatArray:

@@ -156,7 +156,7 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
                 return f"{start} With {call}, {found} of {counted(len(asked), 'difference')} will be."
     by_counts = isinstance(problem.functional, BradleyTerry) and problem.functional.edge_weights is None
     advice = "a fit with pairs='arena' needs the fewest labels" if by_counts else "more labels are needed"
-    return f"{start} For the leader against its rivals (top=1) {advice}."
+    return f"{start} For the leader against its rivals (top=1) {advice}." if len(rivals) else start
 
 
 def _differences_found(solution: Solution, alpha: float) -> str:
@@ -312,7 +312,7 @@ def _statements(solution: Solution, alpha: float) -> Iterator[str]:
     )
     if solution.slack and cost < (1 - 1e-9) * solution.budget:
         times = int(solution.budget / max(cost, 1e-300)) if problem.of_scores else 1
-        rest = f", or run every planned cell {times} times (a fit takes the mean of its runs)" if times > 1 else ""
+        rest = f", or run every planned cell {times:,} times (a fit takes the mean of its runs)" if times > 1 else ""
         start = f"The budget is slack: all {what} that make the plan's scores more precise cost {cost:,.6g} together"
         yield f"{start}. Use the rest for further prompts{rest}."
     rows = np.vstack([np.eye(len(solution.sigma)), goal.targets[0]])

@@ -126,7 +126,6 @@ class Problem(ABC):
     before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
         those of a plan pair by pair: the labelling covariance is then E sum M / (before + pi).
     even: The problem of the uniform plan, where its pairs have other weights than those of the plan.
-    predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
     """
 
     functional: Functional
@@ -144,7 +143,6 @@ class Problem(ABC):
     between: FloatArray = field(default_factory=lambda: np.zeros(()))
     before: FloatArray | float = 0.0
     even: Problem | None = None
-    predict: Callable[[object], FloatArray] | None = None
     interdependent: ClassVar[bool] = False
     of_scores: ClassVar[bool] = False
 

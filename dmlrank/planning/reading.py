@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import array_of_numbers, real_array, require_shape
 from ..data.graph import Graph
-from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import check_restricted_categories
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.compared_pairs import category_weights_from, graph_from_array
-from ..functionals import BradleyTerry, CategoryWeights, Functional, kind_of
+from ..functionals import BradleyTerry, CategoryWeights, Functional
 from ..functionals.base import edge_matrix
 from .problem import Limits, RestrictedVoteProblem, Tables, VoteProblem
 
@@ -44,16 +43,6 @@ def vote_problem(
     first, second = np.nonzero(edges if ordered else np.triu(edges))
     if is_restricted and (not isinstance(functional, BradleyTerry) or functional.weights is None):
         raise OptionError(f"estimator='bt_restricted' needs functional='bt', not {functional.name!r}; change one")
-    if not ordered and type(functional) is not kind_of(functional.name):
-        # No functional of the package: a class of a user may read one order alone.
-        draws = np.random.default_rng(0).dirichlet(np.ones(mu.shape[3]), size=(1, n_items, n_items))
-        draws[:, np.eye(n_items, dtype=bool)] = 0
-        if not np.allclose(functional.value(draws), functional.value(in_other_order(draws)), rtol=1e-6, atol=1e-9):
-            raise OptionError(
-                f"functional {functional.label!r} reads the two display orders of a pair in different ways, and with "
-                f"position_bias=False a label is about both; take the mean of both orders, as "
-                f"Custom(function) does by itself, or plan with position_bias=True"
-            )
     if is_restricted and functional.weights is not None:
         check_restricted_categories(functional.weights, ("first", "second", "ties")[: mu.shape[3]])
     return (RestrictedVoteProblem if is_restricted else VoteProblem)(

@@ -288,22 +288,22 @@ def floored(s: Subject) -> str:
 
 
 def score_words(results: Estimates) -> str:
-    """Say in a few words what scores of models are, and their level where the user fixed it."""
-    scale = results.scale
-    definition = results.kind.in_short.format(**_of_kind(results)) or results.functional_label
+    """Say in a few words what the scores are, their unit and what a difference means."""
+    if not results.of_models:
+        return results.functional_label
+    scale, kind = results.scale, results.kind
+    definition = kind.in_short.format(**_of_kind(results))
+    definition = definition or results.functional_label
     definition += ", from mean preferences" if results.averages_preferences else ""
+    unit = "" if scale.natural else ", in Elo points" if scale.name == "elo" else f", {scale.name}"
     if scale.anchor is not None:
-        definition += f", {scale.name} ({scale.anchor[0]} = {scale.anchor[1]:g})"
+        unit += f" ({scale.anchor[0]} = {scale.anchor[1]:g})"
     elif scale.mean is not None:
-        definition += f", {scale.name} (mean {scale.mean:g})"
-    return definition + (phrases.AT_EQUAL_STYLE if results.style else "")
-
-
-def lead_words(results: Estimates) -> str:
-    """Say what a difference of scores means that are log-odds; nothing of others."""
-    if not results.of_models or results.kind.link != "logit":
-        return ""
-    return f"A lead of {_LOG_ODDS_OF_60 * results.scale.factor:.2g} means 60 wins in 100 comparisons."
+        unit += f" (mean {scale.mean:g})"
+    unit += phrases.AT_EQUAL_STYLE if results.style else ""
+    if kind.link == "logit":
+        unit += f"; a lead of {_LOG_ODDS_OF_60 * scale.factor:.2g} means 60 wins in 100 comparisons"
+    return f"{definition}{unit}"
 
 
 # Names of scores in titles and heads; others have the name of their functional.

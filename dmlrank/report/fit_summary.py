@@ -17,7 +17,7 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds, ranks_of
 from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text, p_value_text
 from . import phrases
-from .fact_words import Subject, better_words, lead_words, meaning, score_head
+from .fact_words import Subject, better_words, meaning, score_head, score_words
 from .facts import short_note, summary_notes
 from .phrases import SummaryLevel
 
@@ -127,8 +127,8 @@ def leaderboard_columns(
     """Return the columns that a result has, by name; those of tests need adjusted p-values."""
     digits, has_tests = score_digits(results), results.has_intervals
     row_head = "Model" if results.of_models else "Output"
-    sentences = meaning(Subject(results, level)), lead_words(results), better_words(results)
-    explanation = " ".join(filter(None, sentences))
+    lead = phrases.as_sentence(score_words(results).partition("; ")[2])
+    explanation = " ".join(filter(None, (meaning(Subject(results, level)), lead, better_words(results))))
     columns = {
         "name": Column("model", row_head, [(name,) for name in results.names], ascending=True),
         "score": _numbers(

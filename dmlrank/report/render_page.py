@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 
 import numpy as np
@@ -27,7 +27,7 @@ from ..inference.score_limits import FEW_UNITS
 from ..inference.simultaneous import PairTests
 from ..tables.summary_table import Summary, fixed_text, inert, printable, undirected
 from . import phrases
-from .fact_words import Subject, better_words, lead_words, measure, score_head, score_words
+from .fact_words import Subject, better_words, measure, score_head, score_words
 from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
 from .first_place import headline
 from .fit_summary import fit_facts, leaderboard_columns, score_digits
@@ -373,7 +373,7 @@ def _lead(masthead: Masthead, boards: Sequence[Board]) -> str:
     for e in (board.results for board in boards):
         # Names of other scores do not say what these are.
         rare = e.of_models and e.functional not in _PLAIN
-        parts += [score_words(e)] * rare
+        parts += [score_words(e).partition(";")[0].removesuffix(f", {e.scale.name}")] * rare
         period = " to ".join(dict.fromkeys(e.description.period))
         dates.add(f"Data of {period}" if period else f"Computed on {e.description.date}")
     parts += [f"Source: {masthead.source}"] * bool(masthead.source)
@@ -408,7 +408,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     few = f" Only {board.size}." if board.is_small and results.has_intervals else ""
     sections = explanations(subject) if board.is_explained else ()
     # The formula of the score in one sentence, and what a lead of log-odds means.
-    facts = [*long_facts(subject, SCORES)[:2], lead_words(results)]
+    facts = [*long_facts(subject, SCORES)[:2], phrases.as_sentence(score_words(results).partition("; ")[2])]
     facts += [text for text in short_facts(subject, SCORES, PART) if not text.startswith("Scores:")]
     below = filter(None, [*says, f"{_size(results)}.", *facts])
     return {
@@ -587,16 +587,15 @@ def board_data(board: Board) -> dict[str, object]:
     if board.tests is not None and board.level.separation is not None:
         kept, subject = np.isin(board.tests.first, board.paired), Subject(results, level, board.tests)
         kept &= np.isin(board.tests.second, board.paired)
-        tests = {part.name: getattr(board.tests, part.name) for part in fields(PairTests) if part.name != "critical"}
-        tests = {name: of_pairs[kept] for name, of_pairs in tests.items()}
-        separated = board.level.separation.separated[tests["first"], tests["second"]]
+        tests = board.tests.only(kept)
+        separated = board.level.separation.separated[tests.first, tests.second]
         # Numbers of 32 bits, the low byte first, which keep seven digits; truth values as bits, the lowest bit first.
         # Limits are given where they are not those of one critical value.
         names = {"se": "std_error", "p": "p_adjusted"}
-        half = board.tests.critical * tests["std_error"]
-        if not np.allclose(tests["conf_high"] - tests["estimate"], half, rtol=1e-6, equal_nan=True):
+        half = tests.critical * tests.std_error
+        if not np.allclose(tests.conf_high - tests.estimate, half, rtol=1e-6, equal_nan=True):
             names |= {"low": "conf_low", "high": "conf_high"}
-        packed = {name: tests[of].astype("<f4") for name, of in names.items()}
+        packed = {name: getattr(tests, of).astype("<f4") for name, of in names.items()}
         packed |= {"separated": np.packbits(separated, bitorder="little")}
         data["method"] = (
             f"Intervals of scores hold jointly ({subject['jointly_by']}). Intervals and p-values of differences hold "

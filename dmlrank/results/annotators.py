@@ -134,6 +134,12 @@ def annotators_of(
     others = np.sign(np.round(np.bincount(about, own)[about] - own, 9))
     said = np.sign(np.round(own, 9))
     decided = (said != 0) & (others != 0)
+    if not decided.any():
+        raise DataError(
+            f"annotators({column!r}): no pair of {'a prompt' if options.context else 'models'} was decided by an "
+            f"annotator and by the others, and agreement needs one: give several annotators the same pairs"
+            f"{', or fit without context= to compare answers to the same two models' * bool(options.context)}"
+        )
     count = _sums(by, decided, len(names))
     agree = _sums(by, decided & (said == others), len(names))
     own_first, others_first = (_sums(by, decided & (side * sign[place] > 0), len(names)) for side in (said, others))
@@ -143,7 +149,7 @@ def annotators_of(
     of_rest = (agree.sum() - agree) / np.maximum(count.sum() - count, 1)
     p_chance = scipy.stats.hypergeom.sf(both_first - 1, count, others_first, own_first)
     p_others = scipy.stats.binom.cdf(agree, count, of_rest)
-    square = np.maximum(count, 1) ** 2
+    square = np.where(has, count, np.nan) ** 2
     n_votes = np.bincount(who)
     columns = {
         "votes": n_votes,
@@ -152,7 +158,7 @@ def annotators_of(
         "repeats": n_votes - np.bincount(by, minlength=len(names)),
         "pairs": count,
         "agreement": share,
-        "chance": (own_first * others_first + (count - own_first) * (count - others_first)) / np.where(has, square, 0),
+        "chance": (own_first * others_first + (count - own_first) * (count - others_first)) / square,
         "p_chance": _adjusted(p_chance, has),
         "p_others": _adjusted(p_others, has),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -500,9 +500,7 @@ def make_board(
         _, *pairs = pairs_to_compare(e, None, None, "two-sided")
         tests = compare_differences(e.estimate, simultaneous, *pairs, method=method, alpha=level.alpha)
         # The others keep the p-values of the family of all models.
-        is_shown = ~(e.is_unseen[tests.first] | e.is_unseen[tests.second])
-        shown = {one.name: getattr(tests, one.name)[is_shown] for one in fields(tests) if one.name != "critical"}
-        tests = replace(tests, **shown)
+        tests = tests.only(~(e.is_unseen[tests.first] | e.is_unseen[tests.second]))
     p_mean = adjusted_p_values(e, simultaneous) if beside_others and e.has_intervals else None
     return Board(name, e, level, tests, is_explained, about=about, p_mean=p_mean)
 

@@ -67,3 +67,13 @@ def test_needs_two_annotators():
     votes.loc[:4, "worker"] = None
     with pytest.raises(DataError, match="empty in 5 rows"):
         dr.dml_rank(_FORMULA, votes, functional="bt", position_bias=False, rng=0).annotators("worker")
+
+
+def test_annotators_without_a_pair_in_common():
+    votes = dr.datasets.simulate_arena(n=800, rng=0).assign(worker=lambda frame: frame.index % 3)
+    res = dr.dml_rank(_FORMULA, votes, context="question_id", functional="bt", estimator="bt_mle")
+    with pytest.raises(DataError, match="no pair of a prompt was decided by an annotator and by the others"):
+        res.annotators("worker")
+    votes.loc[:1, ["question_id", "model_a", "model_b", "winner"]] = [-1, "gpt-4", "palm-2", "model_a"]
+    res = dr.dml_rank(_FORMULA, votes, context="question_id", functional="bt", estimator="bt_mle")
+    assert res.annotators("worker").frame["chance"].isna().tolist() == [False, False, True]

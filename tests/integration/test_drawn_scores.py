@@ -7,7 +7,14 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import ColumnError, DataError, DmlrankWarning, IntervalWarning, MissingDataError, NuisanceError
+from dmlrank.exceptions import (
+    ColumnError,
+    DataError,
+    DmlrankWarning,
+    IntervalWarning,
+    MissingDataError,
+    NuisanceError,
+)
 from dmlrank.options import in_objects
 
 from ..support import drawn_scores
@@ -140,6 +147,12 @@ def test_wrong_propensities_are_refused() -> None:
     three = pd.DataFrame(propensity[:, :3], columns=MODELS[:3])
     for data, known, error, words in (
         (wrong, "pi", NuisanceError, r"2 such scores"),
+        (
+            table.astype({"pi": object}).replace({"pi": {table["pi"][0]: "half"}}),
+            "pi",
+            DataError,
+            "holds 'half' in row 0",
+        ),
         (table, "p", ColumnError, r"there is no column 'p'"),
         (table, propensity[:, :3], NuisanceError, r"= \(300, 4\)"),
         (table, three, NuisanceError, "not 'd' of the data"),

@@ -72,6 +72,8 @@ def test_an_argument_that_is_not_known_says_where_the_option_stands():
             dr.dml_rank("winner ~ 1 | model_a + model_b", None, **wrong)
     with pytest.raises(OptionTypeError, match=r"check\(\) has no argument 'n_folds'"):
         dr.check("winner ~ 1 | model_a + model_b", None, n_folds=3)
+    with pytest.raises(OptionTypeError, match=r"no argument 'propensity'; it belongs to dml_rank\(\)$"):
+        dr.check("winner ~ 1 | model_a + model_b", None, propensity="marginal")
 
 
 @pytest.mark.parametrize("name", ["estimator", "graph", "missing", "learner", "judge_as", "component"])

@@ -25,8 +25,8 @@ from ...exceptions import (
     MissingExtraError,
     OptionError,
     OptionTypeError,
-    first_of,
     listed,
+    named_rows,
     nearest,
     shown,
 )
@@ -416,9 +416,7 @@ def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: boo
     missing = [name for name in feature_map.variables if table[name].isna().any()]
     if missing and not keep_missing:
         n_missing = int(table[missing].isna().any(axis=1).sum())
-        raise MissingDataError(
-            f"newdata: {listed(missing)} are missing in {n_missing} of {len(table)} rows; drop these"
-        )
+        raise MissingDataError(f"newdata: {n_missing:,} of {len(table):,} rows have no {listed(missing)}; drop these")
     x = feature_map.transform(table)
     check_features(x, feature_map.names, keep_missing)
     return x
@@ -432,14 +430,14 @@ def check_features(
         return np.zeros(len(x), dtype=bool)
     infinite = np.logical_or.reduce([np.isinf(x[rows]).any(axis=0) for rows in row_slices(*x.shape)])
     if infinite.any():
-        columns, in_rows = listed(np.array(names)[infinite]), first_of(np.isinf(x[:, infinite]).any(axis=1), rows)
+        columns, in_rows = listed(np.array(names)[infinite]), named_rows(np.isinf(x[:, infinite]).any(axis=1), rows)
         raise DataError(f"the features {columns} are infinite in {in_rows}; replace or drop these rows")
     missing: NDArray[np.bool_] = np.concatenate([np.isnan(x[rows]).any(axis=1) for rows in row_slices(*x.shape)])
     if missing.any() and not keep_missing:
         columns = listed(np.array(names)[np.isnan(x).any(axis=0)])
         raise MissingDataError(
-            f"the features {columns} are NaN in {first_of(missing, rows)}; pass missing='drop' to leave these out, or "
-            f"'keep'"
+            f"the features {columns} are NaN in {named_rows(missing, rows)}; pass missing='drop' to leave these out, "
+            f"or 'keep'"
         )
     return missing
 

@@ -135,9 +135,9 @@ def parse_formula(formula: str) -> Formula:
     columns = [*outcomes, *items]
     for name in columns:
         if columns.count(name) > 1:
-            raise FormulaError(
-                f"{formula!r}: column {name!r} is named twice; winners and losers are '~ 1 | {' + '.join(items)}'"
-            )
+            of_winners = f"winners and losers are '~ 1 | {' + '.join(items)}'"
+            hint = of_winners if len(set(items)) == 2 and name in items else "name each column once"
+            raise FormulaError(f"{formula!r}: column {name!r} is named twice; {hint}")
     first, second = (*items, "")[:2]
     if len(outcomes) > 1:
         return Formula(_slice(formula, tokens[:tilde]), features, first, second, tuple(outcomes))

@@ -126,6 +126,12 @@ def test_inspect_refuses_what_it_cannot_know(tmp_path):
     for status in ("cancelled", "started"):
         with pytest.raises(DataError, match=status):
             dr.datasets.read_log(eval_file(tmp_path / f"{status}.eval", HEADER | {"status": status}))
+    # A model without samples would be missing on the board.
+    full, empty = eval_file(tmp_path / "full.eval"), HEADER["eval"] | {"model": "acme/empty"}
+    with pytest.raises(DataError, match="no sample of 'acme/empty'"):
+        dr.datasets.read_log([full, eval_file(tmp_path / "empty.eval", HEADER | {"eval": empty}, [])])
+    with pytest.raises(DataError, match=r"no sample of task='nothing', .* pass another or no task="):
+        dr.datasets.read_log(full, task="nothing")
 
 
 def test_a_line_without_end_is_refused(tmp_path, monkeypatch):

@@ -153,6 +153,7 @@ def test_kinds_of_ties_that_humans_do_not_have_are_spread():
             pd.DataFrame({"question": ["q0"], "model_a": ["m0"], "model_b": ["m0"], "winner": ["tie"]}),
             DataError,
         ),
+        (lambda f: f, pd.DataFrame({"question": ["q0"], "model_a": ["m0"], "model_b": ["m1"]}), JudgeError),
         (
             lambda f: f,
             pd.DataFrame({"question": ["q0"], "model_a": ["m0"], "model_b": ["m1"], "say": ["tie"], "why": ["so"]}),

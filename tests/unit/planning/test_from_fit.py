@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DataError, OptionError
+from dmlrank.exceptions import DataError, MissingDataError, OptionError
 
 from ...support import chunks_of, simulated_votes, two_of, without_order
 
@@ -142,6 +142,12 @@ def test_a_plan_for_all_scores_that_separates_nothing_says_so_and_names_the_call
     named = res.design(100, contrasts=re.search(said, " ".join(str(res.design(100)).split())).groups())
     assert "With 100 labels, 1 of 1 difference will be found" in " ".join(str(named).split())
     assert " 0 of" not in str(res.design(20_000))
+    # A plan for first place is refused where this is decided.
+    battles = dr.datasets.simulate_arena(n=3000, rng=0)
+    decided = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **(options | {"context": "question_id"}))
+    said = str(decided.design(200))
+    assert " 0 of 4 differences" in said
+    assert "top=1" not in said
 
 
 # --- from a fit ----------------------------------------------------------------------------------------------------
@@ -183,6 +189,8 @@ def test_a_fit_plans_for_new_prompts(fitted):
     assert fit.design(80, newdata=new[["x0", "x1"]]).sample(0).columns[0] == "row"
     with pytest.raises(DataError):
         fit.design(80, newdata=new.assign(question_id=0))
+    with pytest.raises(MissingDataError, match=r"newdata: 2 of 50 rows have no 'x0'; drop these"):
+        fit.design(80, newdata=new.assign(x0=new["x0"].where(new.index > 1)))
 
 
 def test_a_plan_for_one_kind_of_order_serves_a_fit_of_the_other(rank, label):

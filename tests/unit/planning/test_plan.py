@@ -460,6 +460,7 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"costs": np.where(np.eye(4), 0, np.nan)}, OptionError),
         ({"contrasts": "model_0 - model_9"}, KeyError),
         ({"contrasts": np.ones(4)}, HypothesisError),
+        ({"contrasts": "model_0 - model_1 = 0.1"}, HypothesisError),
         ({"top": 9}, OptionError),
         ({"top": 2, "against": "model_1"}, OptionError),
         ({"against": "x"}, KeyError),
@@ -691,9 +692,14 @@ class OneOrder(Functional):
         return self.value(delta)
 
 
-def test_a_functional_of_one_display_order_has_plans_of_ordered_pairs_alone(mu):
-    with pytest.raises(OptionError, match="reads the two display orders of a pair in different ways"):
-        dr.design(mu, OneOrder(), budget=30, position_bias=False)
+def test_a_functional_of_one_display_order_has_fits_and_plans_of_ordered_pairs_alone(mu):
+    votes = dr.datasets.simulate_arena(n=300, rng=0)
+    for call in (
+        lambda: dr.design(mu, OneOrder(), budget=30, position_bias=False),
+        lambda: dr.dml_rank("winner ~ 1 | model_a + model_b", votes, OneOrder(), position_bias=False),
+    ):
+        with pytest.raises(OptionError, match="reads the two display orders of a pair in different ways"):
+            call()
     assert dr.design(mu, OneOrder(), budget=30).propensity[:, 3, 0].max() < 0.1
     of_both = dr.design(mu, Custom(OneOrder().value, interior=False), budget=30, position_bias=False)
     assert of_both.expected_cost == pytest.approx(30)

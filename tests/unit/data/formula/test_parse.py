@@ -66,6 +66,8 @@ def test_anything_else_is_refused_with_what_was_read(text):
     with pytest.raises(FormulaError) as caught:
         parse_formula(text)
     assert isinstance(caught.value, DmlrankError | ValueError)
+    # Only a winner that is a column of models, too, may be meant as a winner.
+    assert ("winners and losers are '~ 1 | a + b'" in str(caught.value)) == (text == "a ~ x | a + b")
 
 
 @pytest.mark.parametrize(
