@@ -64,6 +64,17 @@ def test_everything_is_in_the_new_unit(results, view):
     assert region.contains(view.params[["m0", "m1"]])
 
 
+@pytest.mark.parametrize(
+    ("scale", "shift", "said"),
+    [
+        ("elo", {"mean": 1000}, "in Elo points (mean 1000); a lead of 69 means 60 wins in 100 comparisons."),
+        (7.5, {"anchor": ("m0", 2)}, "7.5 times (m0 = 2); a lead of 3 means 60 wins in 100 comparisons."),
+    ],
+)
+def test_the_summary_says_unit_level_and_what_a_lead_means(results, scale, shift, said):
+    assert f", {said}" in " ".join(str(results.rescale(scale, **shift).summary()).split())
+
+
 def test_a_view_of_a_view_is_a_view_of_the_scores(results, view):
     np.testing.assert_allclose(view.rescale(2.0, mean=1).params, results.rescale(2.0, mean=1).params)
     np.testing.assert_allclose(view.rescale("log-odds").params, results.params, atol=1e-12)
