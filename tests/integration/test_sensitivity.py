@@ -146,6 +146,7 @@ def test_the_command_line_prints_the_bounds(battles, tmp_path, capsys):
     bounds = dr.dml_rank(FORMULA, battles, rng=0).sensitivity()
     assert str(bounds) in capsys.readouterr().out
     assert bounds.result_frame["gamma"].unique().tolist() == [1, 1.1, 1.25, 1.5, 2]
+    assert "Contrasts are neighbours on the leaderboard" in str(bounds.summary().notes)
 
 
 @needs("jinja2")
