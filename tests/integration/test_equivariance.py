@@ -50,4 +50,5 @@ def test_shuffling_rows_with_the_default_learner(long_battles, rank):
     assert_same(*fits)
     assert fits[0].diagnostics.second_order == pytest.approx(fits[1].diagnostics.second_order, rel=1e-8)
     assert fits[0].diagnostics.floor == fits[1].diagnostics.floor > 0
-    assert rank(long_battles.frame, FORMULA, **SMOOTH | {"functional": "borda"}).diagnostics.floor == 0
+    linear = rank(long_battles.frame, FORMULA, **SMOOTH | {"functional": "borda"}).diagnostics
+    assert linear.floor == linear.second_order == 0
