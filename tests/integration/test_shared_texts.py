@@ -96,6 +96,10 @@ def test_contexts_of_their_own_are_dealt_as_ever(data):
         ("whole", {"whole": pd.Series([np.arange(3) + i % 60 for i in range(200)])}),
         ("text(prompt, 2)", {"prompt": pd.Series([f"text {i}" for i in range(200)])}),
         ("text(prompt, 2)", {"prompt": pd.Series([f"text {i}" for i in range(100)] + [None] * 20)}),
+        (
+            "text(a, 2) + text(b, 2)",
+            {"a": pd.Series([f"a {i // 2}" for i in range(200)]), "b": pd.Series([f"b {i % 100}" for i in range(200)])},
+        ),
         ("+".join("abcde"), {name: pd.Series([*np.arange(100) / 7, *[np.nan] * 20]) for name in "abcde"}),
     ],
 )
