@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .._utils.argument_checks import check_type
 from ..data.arrays import kind_of_time
 from ..data.columns import check_identity, check_unicode, value_codes
+from ..data.derived_pairs import DerivedPairs
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula, terms_of
 from ..data.frames import require_columns
@@ -163,7 +164,9 @@ def _check_rank(state: FitState, matrix: FloatArray, names: Sequence[str], formu
 
 def context_table(state: FitState, columns: Sequence[str], what: str) -> pd.DataFrame:
     """Return columns of the data, a row per context; ``what`` names the method in errors."""
-    require_columns(columns, state.data.columns.available, what)
+    is_table = isinstance(state.source.data, DerivedPairs)
+    advice = "; columns that differ between the rows of a prompt are left out" if is_table else ""
+    require_columns(columns, state.data.columns.available, what, advice)
     if len(set(columns)) < len(columns):
         raise OptionError(f"{what}: a column is named twice in {listed(columns)}; name each column once")
     data = with_columns(state.data, state.source.data, columns)
