@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from ..data.arrays import name_of
+from ..data.columns import CodedColumn
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.features import FORMULA_NAMES
 from ..data.formula.parse import NUMPY_FUNCTIONS, names_in, one_sided, parse_formula, terms_of
@@ -252,7 +253,7 @@ def _say_what_was_read(request: Request, paths: Sequence[str]) -> None:
         if isinstance(frame, str) or not set(sides) <= set(column_names(frame)):
             return
         columns = take_columns(frame, sides)
-        names = {name_of(cell) for _, column in columns.items() for cell in column.dropna().unique().tolist()}
+        names = {name_of(cell) for _, column in columns.items() for cell in CodedColumn.of(column).levels}
         request.models, rows = sorted(names), len(columns)
     of_files = f"{len(paths)} files" if len(paths) > 1 else paths[0]
     said = f"read {rows:,} rows of {of_files} with {len(request.models)} models: {listed(request.models)}"

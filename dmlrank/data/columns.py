@@ -270,9 +270,11 @@ def value_codes(column: Variable) -> IntArray:
     A missing cell has the code -1. A missing vector counts as a vector of NaN, whose code is not -1.
     """
     if isinstance(column, pd.Series):
-        if is_vector_column(column):
-            return row_codes(vector_blocks(column))
-        return pd.factorize(column, use_na_sentinel=True)[0]
+        try:
+            return row_codes(vector_blocks(column)) if is_vector_column(column) else pd.factorize(column)[0]
+        except (DataError, TypeError):
+            # Lists that are no vectors, and cells without a hash, such as the messages of a chat, are compared as text.
+            return pd.factorize(column.map(str, na_action="ignore"))[0]
     matrix = column.reshape(len(column), -1) if column.size else np.zeros((len(column), 1))
     if matrix.dtype.kind in "biuf":
         return row_codes(matrix[rows] for rows in row_slices(*matrix.shape, BLOCK_NUMBERS))

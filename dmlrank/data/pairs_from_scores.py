@@ -10,7 +10,7 @@ import pandas as pd
 
 from .._utils.argument_checks import as_names, checked, number_in
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, named_rows, shown
-from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, is_vector_column, name_of, number_in_cell
+from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, name_of, number_in_cell
 from .columns import CodedColumn, check_identity, value_codes
 from .derived_pairs import DerivedPairs, Runs
 from .formula.parse import SHAPE_OF_SCORES, parse_formula
@@ -222,15 +222,14 @@ def further_runs(source: DerivedPairs, column: str) -> Runs:
 
 
 def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
-    """Return all columns of a frame except vectors; check that the columns in ``names`` exist and are different."""
+    """Return all columns of a frame; check that the columns in ``names`` exist and are different."""
     if isinstance(frame, DerivedPairs):
         raise OptionTypeError("the frame holds pairs already (DerivedPairs); pass the table of scores or rankings")
     available = column_names(frame)
     require_columns(names, available, "the arguments")
     if len(set(names)) < len(names):
         raise OptionError(f"the arguments name a column twice: {listed(names)}")
-    table = take_columns(frame, available)
-    return table[[name for name in table.columns if name in names or not is_vector_column(table[name])]]
+    return take_columns(frame, available)
 
 
 def numbers_in(column: pd.Series, name: str, kind: str, model: pd.Series | None = None) -> FloatArray:

@@ -230,7 +230,7 @@ _UNEVEN_Z = 4.0
 _MOST_IN_ONE_ORDER = 0.5
 # A fit warns where more than this share of a score's variance was added for unanimous pairs.
 _LARGE_SHARE = 0.5
-# Numerical tolerance for "all labels agree".
+# Numerical tolerance for "all labels agree", and for shares of a model that won or lost everything.
 _TOLERANCE = 1e-9
 _WON, _LOST, _TIED = "won all their votes", "lost all their votes", "tied in all their votes"
 
@@ -281,7 +281,7 @@ def assess_validity(
 def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tuple[str, ...]) -> None:
     """Warn where the bias correction has moved a win share below 0 or above 1, which happens with few labels."""
     low, high = setup.functional.limits
-    outside = np.flatnonzero((influence.estimate < low) | (influence.estimate > high))
+    outside = np.flatnonzero((influence.estimate < low - _TOLERANCE) | (influence.estimate > high + _TOLERANCE))
     if len(outside):
         shares = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), MOST_NAMED)
         warn(

@@ -608,6 +608,7 @@ class Criteria(Comparison):
         estimates = replace(
             first,
             functional_label=f"weighted mean: {label}",
+            description=replace(first.description, outcome=label),
             estimate=matrix @ self.joint.estimate,
             plugin=w @ by_criterion,
             covariance=mapped_covariance(self.joint.covariance, matrix),

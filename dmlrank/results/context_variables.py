@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .._utils.argument_checks import check_type
 from ..data.arrays import kind_of_time
 from ..data.columns import check_identity, check_unicode, value_codes
+from ..data.derived_pairs import DerivedPairs
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula, terms_of
 from ..data.frames import require_columns
@@ -148,14 +149,15 @@ def read_design(state: FitState, formula: str) -> ContextDesign:
 
 def _check_rank(state: FitState, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
     """Raise where the columns of the formula, (n, P), are linearly dependent."""
+    if not names:
+        raise FormulaError(f"by({formula!r}): there is no column to project on; write '~ 1' for the mean alone")
     sizes = zip(names, np.abs(matrix).max(axis=0, initial=0.0), strict=True)
     if extreme := [name for name, size in sizes if size > 0 and not 1e-100 <= size <= 1e100]:
         raise FormulaError(f"by({formula!r}): {listed(extreme)} are not between 1e-100 and 1e100; use another unit")
     weighted = np.sqrt(state.influence.weight)[:, None] * (matrix / column_units(matrix))  # so that no square overflows
     size = np.sqrt(np.square(weighted).sum(axis=0))
     scaled = weighted / np.where(size > 0, size, 1.0)
-    spectrum = np.linalg.svd(scaled, compute_uv=False) if len(names) else np.zeros(1)
-    if not len(names) or len(matrix) < len(names) or spectrum[-1] < 1e-10:
+    if len(matrix) < len(names) or np.linalg.svd(scaled, compute_uv=False)[-1] < 1e-10:
         raise FormulaError(
             f"by({formula!r}): the columns {listed(names, 20)} are linearly dependent in these data; leave some out"
         )
@@ -163,7 +165,9 @@ def _check_rank(state: FitState, matrix: FloatArray, names: Sequence[str], formu
 
 def context_table(state: FitState, columns: Sequence[str], what: str) -> pd.DataFrame:
     """Return columns of the data, a row per context; ``what`` names the method in errors."""
-    require_columns(columns, state.data.columns.available, what)
+    is_table = isinstance(state.source.data, DerivedPairs)
+    advice = "; columns that differ between the rows of a prompt are left out" if is_table else ""
+    require_columns(columns, state.data.columns.available, what, advice)
     if len(set(columns)) < len(columns):
         raise OptionError(f"{what}: a column is named twice in {listed(columns)}; name each column once")
     data = with_columns(state.data, state.source.data, columns)
@@ -278,12 +282,12 @@ def _as_booleans(values: pd.Series, name: str) -> NDArray[np.bool_]:
     """Return a column as booleans."""
     if values.dtype.kind == "b" or str(values.dtype) == "boolean":
         return values.to_numpy(dtype=bool)
-    found = {value: _WORDS.get(str(int(value)) if value in (0, 1) else str(value).lower()) for value in set(values)}
+    found = {value: _WORDS.get(str(int(value)) if value in (0, 1) else str(value).lower()) for value in values.unique()}
     wrong = [value for value, boolean in found.items() if boolean is None]
     if wrong:
         raise DataError(
-            f"by(): {name!r} holds {listed([repr(value) for value in wrong], 3)}, which are not booleans; for groups "
-            f"of its values use by({name!r})"
+            f"by(): {name!r} holds {listed(wrong, 3)}; a list names columns of booleans; for groups of its values use "
+            f"by({name!r})"
         )
     return values.map(found).to_numpy(dtype=bool)
 

@@ -10,6 +10,7 @@ from dmlrank.exceptions import (
     ColumnError,
     DataError,
     DmlrankError,
+    DmlrankWarning,
     FormulaError,
     FrameTypeError,
     GraphError,
@@ -338,6 +339,32 @@ def test_features_of_scores_that_differ_name_the_prompt():
     for feature, found in (("topic", "'prompt' is 0: 'chat', 'code'"), ("length", "'prompt' is 2: 2, 30")):
         with pytest.raises(DataError, match=f"column '{feature}' differs between the rows of a prompt .{found}"):
             dr.dml_rank(f"score ~ {feature} | model", frame, context="prompt", rng=0)
+    with pytest.raises(ColumnError, match=r"no column 'topic'.*columns that differ between the rows"):
+        dr.dml_rank("score ~ 1 | model", frame, context="prompt").by("topic")
+
+
+@pytest.mark.parametrize("cell", [{"role": "user"}, [{"role": "user"}], ["user", "system"]])
+def test_cells_without_a_hash_stop_no_fit_that_does_not_use_them(cell):
+    scores, votes = SCORES.assign(chat=[cell] * N), changed(prompt=[[cell, row % 20] for row in range(N)])
+    means = dr.dml_rank("score ~ 1 | model", scores, context="prompt")
+    assert means.params.equals(dr.dml_rank("score ~ 1 | model", SCORES, context="prompt").params)
+    with pytest.raises(DataError, match="'chat' holds"):
+        dr.dml_rank("score ~ chat | model", scores, context="prompt", functional="borda", rng=0)
+    with pytest.warns(DmlrankWarning, match=r"rows are about 20 prompts \(values of 'prompt'\)"):
+        dr.dml_rank(LEAD.format("1"), votes.drop(columns="question"), rng=0)
+    of_prompts = {"cov_type": "cluster", "cov_kwds": {"groups": "prompt"}}
+    with pytest.raises(DataError, match="column 'prompt' holds"):
+        dr.dml_rank(LEAD.format("1"), votes.assign(prompt=[{"a": 1}] * N), **of_prompts)
+
+
+def test_vectors_of_prompts_are_features_of_scores():
+    vectors, options = SCORES.assign(vector=[[i / 60, 1.0] for i in SCORES["prompt"]]), {"context": "prompt", "rng": 0}
+    with quiet():
+        formulas = [f"score ~ {feature} | model" for feature in ("I(prompt / 60)", "vector")]
+        one, other = (dr.dml_rank(formula, vectors, functional="borda", **options) for formula in formulas)
+    np.testing.assert_allclose(one.params, other.params, atol=1e-9)
+    # A model that loses everything has the share 0, apart from rounding errors, which are no reason for a warning.
+    assert not any("lie outside" in text for text in (*one.diagnostics.warnings, *other.diagnostics.warnings))
 
 
 def test_a_text_among_numbers_makes_no_categories_of_them():

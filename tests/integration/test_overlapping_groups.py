@@ -149,6 +149,8 @@ def test_columns_that_the_learner_does_not_know_are_refused(battles, rank):
     for name, error in {"varying": DataError, "missing": MissingDataError, "odd": OptionError}.items():
         with pytest.raises(error, match=name):
             short.by([name])
+    with pytest.raises(DataError, match=r"'half' holds '.+', '.+'; a list names columns of booleans"):
+        short.by(["half"])
 
 
 def test_a_boolean_that_a_feature_tells_is_a_group_without_a_new_fit(battles, rank):

@@ -187,6 +187,7 @@ def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, f
         (lambda: results.by("~ importance"), OptionError, "importance"),
         (lambda: results.by("~ x0 | model_a"), FormulaError, None),
         (lambda: results.by("~"), FormulaError, None),
+        (lambda: results.by("~ 0"), FormulaError, "no column to project on; write '~ 1'"),
         (lambda: results.by("~ x0", "half"), OptionError, "beside others"),
         (lambda: results.by("~ x0 + I(2 * x0)"), FormulaError, "linearly dependent"),
         (lambda: results.by("~ x3"), ColumnError, None),
