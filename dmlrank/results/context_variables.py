@@ -282,7 +282,7 @@ def _as_booleans(values: pd.Series, name: str) -> NDArray[np.bool_]:
     wrong = [value for value, boolean in found.items() if boolean is None]
     if wrong:
         raise DataError(
-            f"by(): {name!r} holds {listed([repr(value) for value in wrong], 3)}, which are not booleans; for groups "
+            f"by(): {name!r} holds {listed(wrong, 3)}, which are not booleans; for groups "
             f"of its values use by({name!r})"
         )
     return values.map(found).to_numpy(dtype=bool)
