@@ -128,8 +128,11 @@ class CommandParser(argparse.ArgumentParser):
             name = word.partition("=")[0]
             if name.startswith("--") and name not in self._option_string_actions:
                 from ..exceptions import nearest
+                from ..options import OPTIONS
 
-                self.error(f"there is no option {name}{nearest(name, self._option_string_actions)}")
+                known, keyword = self._option_string_actions, name[2:].replace("-", "_")
+                hint = f"; write --set {keyword}=..." if keyword in OPTIONS and "--set" in known else ""
+                self.error(f"there is no option {name}{hint or nearest(name, known)}")
         given = self.parse_intermixed_args([*dashed, *words[end:]])
         for name, value in vars(given).items():
             if name not in _PATHS:

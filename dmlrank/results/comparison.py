@@ -607,7 +607,7 @@ class Criteria(Comparison):
         label = " + ".join(f"{share:.3g} {name}" for name, share in zip(self.names, w, strict=True) if share)
         estimates = replace(
             first,
-            functional_label=f"weighted mean: {label}",
+            functional_label="weighted mean",
             description=replace(first.description, outcome=label),
             estimate=matrix @ self.joint.estimate,
             plugin=w @ by_criterion,

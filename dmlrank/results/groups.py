@@ -611,7 +611,7 @@ class Projection(JointResults, ModelTable):
             "Each cell has a coefficient and its (standard error). The coefficients are the best linear approximation "
             f"of how a model's score varies over prompts, whether or not the relation is linear. "
             f"{phrases.as_sentence(fit.reason)}"
-        )
+        ).rstrip()
         basis = fit.covariance.basis
         if basis.shape[1] < len(fit.models) and np.allclose(basis.sum(axis=0), 0.0):
             meaning += " The models' coefficients on every term except the constant therefore sum to 0."

@@ -90,12 +90,14 @@ def are_of_one_data_set(first: FitState, other: FitState) -> bool:
     cells = (
         (getattr(a.cells, name), getattr(b.cells, name)) for name in ("context", "first", "second", "y", "n_votes")
     )
+    # A table of scores has no cells.
+    scores = [np.zeros(0) if data.scores is None else np.nan_to_num(data.scores.mean, nan=np.inf) for data in (a, b)]
     rows = [getattr(state.source.data, "rows", None) for state in (first, other)]
     # Criteria are columns of one table.
     if isinstance(rows[0], pd.DataFrame) and isinstance(rows[1], pd.DataFrame) and rows[0].equals(rows[1]):
         return True
     return first.source.data is other.source.data or (
-        a.items == b.items and all(np.array_equal(left, right) for left, right in ((a.x, b.x), *cells))
+        a.items == b.items and all(np.array_equal(left, right) for left, right in ((a.x, b.x), scores, *cells))
     )
 
 
@@ -396,7 +398,7 @@ def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: J
             f"{listed(names)} have {listed(models) if models else 'no model'} in common; changes need at least two "
             f"models that all results have"
         )
-    has_other_models = any(len(result.models) > len(models) for result in results)
+    has_other_models = not results[0].are_means and any(len(result.models) > len(models) for result in results)
     common_level, level, level_note = _common_level(results[0], models, has_other_models)
     places = [[result.models.index(name) for name in models] for result in results]
     maps = [common_level @ np.eye(len(e.models))[chosen] for e, chosen in zip(results, places, strict=True)]
@@ -435,7 +437,8 @@ def why_not_comparable(a: Estimates, b: Estimates) -> str:
     for text, left, right in checks:
         if left != right:
             return text.format(repr(left), repr(right))
-    return "" if a.estimated_by.assumes_bradley_terry else _why_other_mean(a, b)
+    # A mean of scores is that of its model alone.
+    return "" if a.estimated_by.assumes_bradley_terry or a.are_means else _why_other_mean(a, b)
 
 
 def _why_other_mean(a: Estimates, b: Estimates) -> str:

@@ -96,9 +96,7 @@ class SensitivityResults(TitledTable):
         name, sign, interval = decided.iloc[int(decided["gamma_interval"].to_numpy(dtype=float).argmin())]
         if np.isinf(interval):
             return "All decided contrasts stay decided even if the label changes the odds of voting by a factor of 100."
-        change = (
-            "and its sign does not change up to 100" if np.isinf(sign) else f"and its sign may change at {sign:.2f}"
-        )
+        change = "does not change up to 100" if np.isinf(sign) else f"may change at {sign:.2f}"
         subject = f"The result that depends most on who votes is {name}: it" if len(self.tipping) > 1 else str(name)
         factor = f"a factor of {interval:.2f}, and its sign {change}"
         return f"{subject} is no longer decided if the label changes the odds of voting by {factor}."

@@ -250,6 +250,11 @@ def test_no_page_is_wider_than_the_window(open_page, arena_result, hostile, grou
     for reportable in (arena_result, hostile, groups):
         page = open_page(reportable, width=width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # The word before the buttons is not broken into letters.
+        words = page.evaluate("""[...document.querySelectorAll(".tools")].flatMap((row) => [...row.childNodes])
+            .filter((node) => node.nodeType === 3 && node.textContent.trim() && node.parentNode.offsetParent)
+            .map((node) => { const r = new Range(); r.selectNodeContents(node); return r.getClientRects().length; })""")
+        assert set(words) <= {1}
 
 
 @pytest.mark.parametrize("kind", ["scores", "votes", "groups"])

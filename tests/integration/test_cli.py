@@ -562,10 +562,11 @@ def test_a_command_that_cannot_be_parsed_ends_with_2(capsys):
 @pytest.mark.parametrize(
     ("words", "usage", "hint"),
     [
-        (["fit", FORMULA, "x.csv", "--functionl", "bt"], "usage: dmlrank fit FORMULA FILE ...", "--functional"),
-        (["fit", "--functionl", "bt", "logs"], "usage: dmlrank fit FORMULA FILE", "--functional"),
-        (["report", "a.json", "--titel=x", "--out", "b.html"], "usage: dmlrank report JSON", "--title"),
-        (["gate", "--candidat_e", "a"], "usage: dmlrank gate FORMULA FILE", "--candidate"),
+        (["fit", FORMULA, "x.csv", "--functionl", "bt"], "usage: dmlrank fit FORMULA FILE ...", "mean '--functional'?"),
+        (["fit", "--functionl", "bt", "logs"], "usage: dmlrank fit FORMULA FILE", "mean '--functional'?"),
+        (["fit", FORMULA, "x.csv", "--min-labels", "5"], "usage: dmlrank fit", "; write --set min_labels=..."),
+        (["report", "a.json", "--titel=x", "--out", "b.html"], "usage: dmlrank report JSON", "mean '--title'?"),
+        (["gate", "--candidat_e", "a"], "usage: dmlrank gate FORMULA FILE", "mean '--candidate'?"),
     ],
 )
 def test_an_unknown_option_gives_the_usage_of_its_command_and_the_nearest_option(words, usage, hint, capsys):
@@ -575,7 +576,7 @@ def test_an_unknown_option_gives_the_usage_of_its_command_and_the_nearest_option
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith(usage)
     assert "there is no option --" in lines[1]
-    assert lines[1].endswith(f"; did you mean '{hint}'?")
+    assert lines[1].endswith(hint)
 
 
 def test_an_error_is_one_line(tmp_path, capsys):

@@ -292,3 +292,21 @@ def test_months_whose_identifiers_repeat_are_named_as_the_same_prompts():
     a, b = (dr.dml_rank("winner ~ 1 | model_a + model_b", frame, **options) for frame in (one, other))
     assert "All 300 prompts are taken for the same in these results" in " ".join(str(dr.compare(a=a, b=b)).split())
     assert dr.compare(a, a.update(functional="bt")).samples == ""
+
+
+def test_months_of_scores_are_two_data_sets_and_change_whatever_other_models_are_there():
+    rng, names = np.random.default_rng(0), ["m0", "m1", "m2"]
+    table = pd.DataFrame({"prompt": np.repeat(np.arange(99), 3), "model": names * 99})
+    frames = [table.assign(score=rng.normal(size=297)) for _ in "ab"]
+    fewer = frames[1][frames[1]["model"] != "m2"]
+    a, b, c = (dr.dml_rank("score ~ 1 | model", frame, context="prompt", rng=0) for frame in (*frames, fewer))
+    assert "All 99 prompts are taken for the same" in dr.compare(a=a, b=b).samples
+    gap = frames[1]["score"].to_numpy().reshape(99, 3) - frames[0]["score"].to_numpy().reshape(99, 3)
+    for later, places in ((b, [0, 1, 2]), (c, [0, 1])):
+        together, apart = (
+            dr.compare(a=a, b=later, independent=said).changes().set_index("model").loc[names[: len(places)]]
+            for said in (False, True)
+        )
+        np.testing.assert_allclose(together["estimate"], gap.mean(axis=0)[places])
+        np.testing.assert_allclose(together["std_error"], gap.std(axis=0, ddof=1)[places] / np.sqrt(99), rtol=0.01)
+        np.testing.assert_allclose(apart["std_error"] ** 2, (a.bse**2 + b.bse**2).loc[names].to_numpy()[places])

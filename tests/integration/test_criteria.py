@@ -38,7 +38,8 @@ def test_a_weighting_is_the_fit_of_the_weighted_scores(table, options):
     np.testing.assert_allclose(found.params, by_hand.params, rtol=1e-12)
     np.testing.assert_allclose(found.cov_params(), by_hand.cov_params(), rtol=1e-9, atol=1e-14)
     np.testing.assert_allclose(found.conf_int(), by_hand.conf_int(), rtol=5e-3)
-    assert "has a mean 0.5 right + 0.3 style + 0.2 safety of" in found.verdict()
+    assert "0.5 right + 0.3 style + 0.2 safety" in str(found.summary())
+    assert " has a mean 0.5 right + 0.3 style + 0.2 safety of " in found.verdict()
     assert found.verdict().startswith(by_hand.verdict()[:20])
 
 

@@ -138,8 +138,9 @@ def test_groups_without_labels_are_left_out_with_the_reason(battles, rank, draw_
     ],
 )
 def test_what_is_no_group_is_refused_with_the_reason(fitted, groups, error):
-    with pytest.raises(error):
+    with pytest.raises(error) as caught:
         fitted().by(*groups)
+    assert '"' not in str(caught.value)  # Names are quoted once.
 
 
 def test_columns_that_the_learner_does_not_know_are_refused(battles, rank):

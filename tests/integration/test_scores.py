@@ -292,6 +292,8 @@ def test_groups_that_differ_in_difficulty_alone_are_equal():
     table = pd.DataFrame({"task": task, "model": np.array(["a", "b"])[model], "topic": topic, "accuracy": score})
     harder = table.assign(accuracy=score - 50 * (task < 30))
     groups, shifted = (fit(data).by("topic") for data in (table, harder))
+    # A note that ends with a blank is quoted.
+    assert "\n[1] Each cell has a coefficient" in str(fit(table).by("~ C(topic)").summary())
     gap = table.pivot(index="task", columns="model", values="accuracy").eval("b - a").to_numpy()
     welch = ttest_ind(gap[:30], gap[30:], equal_var=False)
     for found in (groups, shifted):

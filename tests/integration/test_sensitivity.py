@@ -133,6 +133,7 @@ def test_tables_hold_the_same_numbers(sensitivity):
     text = str(sensitivity.summary())
     assert "ant - dog" in text
     assert sensitivity.sentence() in " ".join(text.split())
+    assert sensitivity.sentence().count(" and its sign ") == 1
     assert "<table" in sensitivity.summary().as_html()
     heads = list(pd.read_csv(io.StringIO(sensitivity.summary().as_csv())))
     assert heads[-2:] == ["tipping gamma", "of CI"]
