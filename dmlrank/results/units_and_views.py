@@ -105,7 +105,7 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
         )
     if n_units < start:
         raise OptionError(
-            f"sequential(start={start:,}): this result has {n_units:,} {unit}; collect more votes, or fix a smaller "
+            f"sequential(start={start:,}): this result has {n_units:,} {unit}; collect more, or fix a smaller "
             f"start= before the first look"
         )
     sequence = ConfidenceSequence(int(planned), int(start), estimates.alpha, n_units, unit)

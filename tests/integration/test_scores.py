@@ -266,6 +266,8 @@ def test_updates_and_views():
     )
     assert res.update(estimator="bt_mle").functional == "bt"
     assert (res.sequential(200, 20).bse == res.bse).all()
+    with pytest.raises(OptionError, match="this result has 99 prompts; collect more, or"):
+        res.sequential(1000)
     assert set(res.best_set()) <= set(res.models)
     np.testing.assert_allclose(np.square(res.influence[:, 1]).sum() ** 0.5 / 99, res.bse["m01"], rtol=1e-10)
     assert list(res.tidy().columns)[-1] == "scores"
