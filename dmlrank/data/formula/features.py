@@ -417,7 +417,7 @@ def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: boo
     if missing and not keep_missing:
         n_missing = int(table[missing].isna().any(axis=1).sum())
         raise MissingDataError(
-            f"newdata: {listed(missing)} are missing in {n_missing} of {len(table)} rows; drop these"
+            f"newdata: missing values in {listed(missing)}, in {n_missing} of {len(table)} rows; drop these"
         )
     x = feature_map.transform(table)
     check_features(x, feature_map.names, keep_missing)
