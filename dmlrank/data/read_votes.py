@@ -175,7 +175,9 @@ def votes_of_counts(formula: Formula, data: object) -> tuple[pd.DataFrame, IntAr
     table = take_columns(data, names)
     if any(column.dtype.kind not in "iuf" for _, column in table.items()):
         return None
-    counts = np.nan_to_num(table.to_numpy(dtype=float))
+    counts = table.to_numpy(dtype=float)
+    # A row without any number has no votes; a single empty cell says nothing.
+    counts = np.where(np.isnan(counts).all(axis=1, keepdims=True), 0.0, counts)
     is_wrong, sums_to_more = (counts < 0) | (counts != np.rint(counts)), counts.sum(axis=1) > 1
     wrong_rows = is_wrong.any(axis=1)
     if not sums_to_more.any() or (is_wrong.any() and not (sums_to_more & ~wrong_rows).mean() > 0.5):

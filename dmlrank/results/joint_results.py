@@ -453,8 +453,9 @@ def _why_other_mean(a: Estimates, b: Estimates) -> str:
     n_pairs = int((a.graph.edges != b.graph.edges[np.ix_(places, places)]).sum()) // 2
     if n_pairs:
         return (
-            f"{n_pairs:,} pairs of models are compared in one of them only, and without a Bradley-Terry model each "
-            f"score depends on these; fit both with the same pairs=Pairs(graph=...), as independent=True does"
+            f"their compared pairs differ ({counted(n_pairs, 'pair')} of models in one of them only), and without a "
+            f"Bradley-Terry model each score depends on these; fit both with the same pairs=Pairs(graph=...), as "
+            f"independent=True does"
         )
     weights = (a.description.edge_weights, b.description.edge_weights)
     if weights[0] != weights[1] or weights[0] in ("counts", "votes"):

@@ -88,7 +88,8 @@ class ZTestResults(Summarised, ZTests):
         if self.sequence is not None:
             default = f"Tests of whether {self.alternative.clause}, each valid {self.sequence.clause}"
         elif sided:
-            default = f"Tests of whether {self.alternative.clause} (p-values are for this side)"
+            one_sided = self.alternative.side not in ("two-sided", "equivalence")
+            default = f"Tests of whether {self.alternative.clause}{' (p-values are for this side)' * one_sided}"
         digits = decimals(self.sd)
         numbers = np.column_stack([self.effect, self.sd, self.conf_int(alpha)])
         rows = []

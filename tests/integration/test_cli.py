@@ -292,11 +292,7 @@ def test_standard_input_is_read_by_its_beginning(kind, tmp_path, printed, monkey
         ("a.json", b'{"winner": {"0": "x"}, "model_a": {"0": "y"}}', "orient='records'"),
         ("a.jsonl", b'{"a": 1}\nnonsense', "line 2"),
         ("a.json", b"[" * 100_000, "cannot be read as JSON"),
-        (
-            "a.jsonl",
-            b'{"winner": "a", "model_a": ["a"], "model_b": "b"}',
-            "column 'model_a' holds ['a'], a list, in row 0",
-        ),
+        ("a.jsonl", b'{"winner": "a", "model_a": ["a"], "model_b": "b"}', "'model_a' holds ['a'], a list, in row 0"),
         ("a.csv", b"a,b\n1,2,3\n", "cannot be read as csv"),
         ("a.csv", b"\xff\xfe\x00", "cannot be read as csv"),
         ("a.csv", b"", "cannot be read as csv"),

@@ -223,6 +223,14 @@ def test_models_of_one_sample_only_are_left_out_and_variables_are_names(months, 
     np.testing.assert_allclose(side.params["mar"], alone.params[side.models], atol=1e-9)
 
 
+def test_a_pair_that_one_result_alone_compares_is_why_scores_are_no_changes(months, rank):
+    votes = months["a"]
+    is_pair = votes[["model_a", "model_b"]].isin(sorted(set(votes["model_a"]))[:2]).all(axis=1)
+    fits = [rank(rows, "winner ~ 1 | model_a + model_b", min_labels=1) for rows in (votes, votes[~is_pair])]
+    note = dr.compare(*fits).summary().notes[0]
+    assert "their compared pairs differ (1 pair of models in one of them only)" in note
+
+
 def test_a_model_that_common_pairs_do_not_connect_does_not_prevent_the_tests(months, rank):
     models = sorted(set(months["a"]["model_a"]))
     # The last model meets one opponent in the first month and another one in the second month.

@@ -58,6 +58,17 @@ def test_counts_are_as_many_votes(seed, ignore_warnings):
     assert counted.to_dict() == {name: int(table[name].sum()) for name in columns}
 
 
+def test_a_row_without_counts_has_no_votes_and_a_single_empty_cell_is_refused():
+    table = pd.DataFrame(
+        {"home": list("abab"), "away": list("baba"), "wins_a": [6.0, 5, 4, 3], "wins_b": [4.0, 5, 2, 4]}
+    )
+    formula = "wins_a + wins_b ~ 1 | home + away"
+    without = dr.dml_rank(formula, table.assign(wins_a=[6, 5, 4, None], wins_b=[4, 5, 2, None]), rng=0)
+    assert without.nobs == table.iloc[:3, 2:].to_numpy().sum()
+    with pytest.raises(OutcomeError, match="column 'wins_a' is nan in row 3; numbers of votes are whole"):
+        dr.dml_rank(formula, table.assign(wins_a=[6, 5, 4, None]), rng=0)
+
+
 @pytest.mark.parametrize(
     ("columns", "error", "match"),
     [

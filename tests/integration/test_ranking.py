@@ -107,6 +107,9 @@ def test_single_tests_with_margins(result):
     assert equal.pvalue == pytest.approx(max(both))
     np.testing.assert_allclose(equal.conf_int(0.05), plain.conf_int(0.1))
     assert "lies between -0.5 and 0.5" in str(equal)
+    # Only one-sided tests have a side.
+    two_sided = result.t_test(pair, delta=0.5)
+    assert ["for this side" in str(one) for one in (equal, two_sided, test)] == [False, False, True]
     # The hypothesis' own value moves the margin.
     assert result.t_test(f"{pair} = 0.2", delta=0.1, side="larger").pvalue == pytest.approx(
         float(result.t_test(pair, delta=0.3, side="larger").pvalue)
