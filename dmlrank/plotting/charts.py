@@ -234,11 +234,13 @@ def forest_plot(
     look: dict[str, Any] = {"fmt": "o", "color": DARK, "ecolor": LIGHT, "markersize": size}
     look |= {"elinewidth": 0.3 * size, "capsize": 0.5 * size}
     drawn = intervals if ends is None else intervals.clip(*ends)
-    bars = axes.errorbar(drawn["estimate"].to_numpy(), place, xerr=_reach(drawn), **look)
+    # An interval beyond the ends is an arrow alone.
+    bar = drawn.mask((drawn["low"] == drawn["high"]) & (intervals["low"] < intervals["high"]))
+    bars = axes.errorbar(bar["estimate"].to_numpy(), place, xerr=_reach(bar), **look)
     bars.lines[0].set_xdata(intervals["estimate"].where(drawn["estimate"] == intervals["estimate"]))
-    for side, arrow in (("low", "<"), ("high", ">")):
-        is_cut = (drawn[side] != intervals[side]).to_numpy()
-        axes.plot(drawn[side][is_cut], place[is_cut], arrow, color=LIGHT, markersize=size)
+    for side, arrow, sign in (("low", "<", 1), ("high", ">", -1)):
+        goes_on = (sign * drawn[side] > sign * intervals[side]).to_numpy()
+        axes.plot(drawn[side][goes_on], place[goes_on], arrow, color=LIGHT, markersize=size)
     draw_reference(axes, reference)
     return horizontal_rows(axes, list(intervals.index), label, pitch, title)
 

@@ -45,10 +45,10 @@ def number_text(value: float, digits: int) -> str:
 def ends_of_axis(low: FloatArray, high: FloatArray, is_few: NDArray[np.bool_]) -> tuple[float, float]:
     """Return the ends of intervals on an axis, on which those of models with few votes leave room for the others, (d,).
 
-    They reach beyond the others by at most a quarter of the range of these on either side.
+    They reach beyond the others, if these are four or more, by at most a quarter of the range of these on either side.
     """
     others, ends = ~is_few & np.isfinite(low) & np.isfinite(high), (float(np.nanmin(low)), float(np.nanmax(high)))
-    if others.sum() < 2:
+    if others.sum() < 4:
         return ends
     least, most = float(low[others].min()), float(high[others].max())
     room = (most - least) / 4

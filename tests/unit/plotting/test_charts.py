@@ -35,6 +35,15 @@ def by_group():
     )
 
 
+def test_an_interval_beyond_the_ends_is_an_arrow_alone():
+    rows = pd.DataFrame({"estimate": [0.0, -3.0, 1.0], "low": [-1.0, -4.0, 0.0], "high": [1.0, -2.0, 5.0]}, list("abc"))
+    axes = forest_plot(rows, 0.0, label="score", ends=(-1.5, 2.0))
+    bars = [segment for segment in axes.containers[0][2][0].get_segments() if len(segment)]
+    np.testing.assert_allclose([bar[:, 0] for bar in bars], [[-1.0, 1.0], [0.0, 2.0]])
+    arrows = {line.get_marker(): line.get_xydata().tolist() for line in axes.lines if line.get_marker() in ("<", ">")}
+    assert arrows == {"<": [[-1.5, 1]], ">": [[2.0, 0]]}
+
+
 def test_forest_plots_list_names_from_the_top_with_asymmetric_limits():
     for axes in (forest_plot(two_intervals(1.0, 0.5), 0.7, label="score"), by_group()):
         assert row_names(axes) == ["a", r"b\$"]
