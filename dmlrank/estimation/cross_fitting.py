@@ -120,8 +120,9 @@ def assign_folds(units: FoldUnits, n_folds: int, key: bytes) -> Folds:
     n_units = int(is_present.sum())
     if n_units < n_folds:
         advice = "use fewer folds" if n_units > 1 else "a fit needs two or more of them: collect votes on others"
+        noun = units.noun.removesuffix("s" * (n_units == 1))
         raise DataError(
-            f"{n_units} {units.noun} cannot be divided into learning=Learning(n_folds={n_folds}) folds, because "
+            f"{n_units} {noun} cannot be divided into learning=Learning(n_folds={n_folds}) folds, because "
             f"every fold needs at least one of them; {advice}"
         )
     identity = np.zeros(len(is_present), np.uint64)
