@@ -29,9 +29,8 @@ and covariances of two models have no such part. The allocation takes (d + e) / 
 earlier rounds.
 
 R is learnt from the residuals of the fit: variances are quadratic in the prediction (for scores of 0 and 1 they are
-m (1 - m)), with a factor for each model, and correlations are constant. Few residuals say little of variances. Where
-models are complete, the curve is also that of what others leave of the three of them with the closest scores, and their
-mean variance on a prompt counts as some scores of the model.
+m (1 - m)), with a factor for each model, and correlations are constant. Few residuals say little of variances, so that
+curve and factors are drawn to what all residuals say in common.
 
 References
 ----------
