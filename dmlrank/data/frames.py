@@ -245,9 +245,11 @@ def column_names(data: Any) -> list[str]:
         with _querying() if _is_relation(data) else nullcontext():
             found = getattr(data, "column_names" if of_arrow else "columns", None)
     if found is None:
+        hint = "; pandas.DataFrame(data) makes one" if isinstance(data, dict | list | np.ndarray) else ""
+        hint = "; data.collect() makes one" if hasattr(data, "collect") else hint
         raise FrameTypeError(
             f"data is a {type(data).__module__}.{type(data).__name__}; allowed: a DataFrame of pandas, polars or Dask, "
-            f"a pyarrow Table, a DuckDB relation or the path of parquet files"
+            f"a pyarrow Table, a DuckDB relation or the path of parquet files{hint}"
         )
     names = pd.Index([str(name) for name in found])
     if not names.is_unique:

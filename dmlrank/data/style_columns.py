@@ -171,8 +171,10 @@ def _read_counts(column: pd.Series, side: str) -> dict[str, AnyArray]:
             )
         totals = {}
         for name, key in keys.items():
+            if key not in cell:
+                raise DataError(f"a cell of column {column.name!r} lacks {key!r}; it has {listed(cell)}")
             # A count is a number, or a mapping whose values are added up.
-            count = cell.get(key, "missing")
+            count = cell[key]
             values = [value for value in count.values() if value is not None] if isinstance(count, Mapping) else [count]
             if not all(isinstance(value, int | float | np.integer | np.floating | None) for value in values):
                 raise DataError(f"{key!r} of a cell of column {column.name!r} is {count!r}; a count must be a number")

@@ -416,9 +416,8 @@ class Labels(RowRecord):
         """Return the labels of a fit beside mu out of fold; ``place``, (n,), numbers the different contexts."""
         cells, blocks, worth = inputs.data.cells, inputs.blocks, part.worth
         cell = slice(None) if blocks.one_per_context else blocks.entry_cell
-        fitted = np.clip(clip_and_renormalise(inputs.mu.at(cells), inputs.floor) @ worth, _SMALLEST, 1 - _SMALLEST)[
-            cell
-        ]
+        fitted = clip_and_renormalise(inputs.mu.at(cells), inputs.floor) @ worth
+        fitted = np.clip(fitted, _SMALLEST, 1 - _SMALLEST)[cell]
         log_odds = np.clip(logit(fitted), -_CUT, _CUT)
         scale = float(np.sqrt(np.square(log_odds).mean())) or 1.0
         return cls(

@@ -661,7 +661,7 @@ def _learner(state: FitState) -> str:
         return "given (mu=)"
     if state.options.learning.judge_as == "features":
         return "lightgbm, with verdicts"
-    models = getattr(state.first.mu, "models", ())
+    models = getattr(state.first.inputs.mu, "models", ())
     n_constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
     if n_constant == len(models):
         return "pair frequencies" if state.data.x.shape[1] == 0 else "category shares"

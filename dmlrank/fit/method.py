@@ -259,7 +259,6 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     one_step_result, second_order = one.without_second_order_bias(given, before)
     style_terms, style_influence = one.at_equal_style(learnt.propensity)
     return Repetition(
-        mu=learnt.mu,
         mu_without_judge=learnt.mu_without_judge,
         propensity=learnt.propensity,
         judge_propensity=learnt.judge_propensity,

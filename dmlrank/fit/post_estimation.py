@@ -120,7 +120,7 @@ def scores_at(state: FitState, x: FloatArray) -> FloatArray:
     if state.likelihood:
         return state.likelihood.scores_at(x)
     with computing_with(state.options.n_jobs):
-        mu = np.mean([repetition.mu.average(x) for repetition in state.repetitions], axis=0)
+        mu = np.mean([repetition.inputs.mu.average(x) for repetition in state.repetitions], axis=0)
     functional = state.setup.functional
     return functional.value(clip_and_renormalise(mu, state.first.inputs.floor) if functional.interior else mu)
 
@@ -198,7 +198,7 @@ def judge_figures(state: FitState, verdicts: Verdicts) -> JudgeFigures:
         human_position.append(votes[both].sum(axis=0) / cells.n_votes[both].sum() if both.any() else np.full(3, np.nan))
     first, is_judged = state.first, label >= 0
     judged_cells, correction = cells.only(is_judged), first.inputs.judge
-    without_judge, with_judge = first.mu_without_judge.at(judged_cells), first.mu.at(judged_cells)
+    without_judge, with_judge = first.mu_without_judge.at(judged_cells), first.inputs.mu.at(judged_cells)
     with_verdict = with_judge if correction is None else correction.m[label[is_judged]]
     predictions = (without_judge, with_judge, with_verdict)
     influence, covariance = estimate_without_judge(state)
@@ -235,7 +235,7 @@ def estimate_without_judge(state: FitState) -> tuple[Influence, Covariance]:
     functional, targets = state.setup.functional, []
     for r in state.repetitions:
         floor, mu = r.inputs.floor, r.mu_without_judge
-        if mu is not r.mu and functional.interior and isinstance(state.options.learning.floor, str):
+        if mu is not r.inputs.mu and functional.interior and isinstance(state.options.learning.floor, str):
             floor = select_floor(HeldOutLabels.of(mu, state.data))
         without_judge = replace(r.inputs, mu=mu, floor=floor, judge=None)
         targets.append(_one_step_of_fit(state, without_judge).target)

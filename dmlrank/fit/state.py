@@ -139,8 +139,8 @@ class Inputs:
 class Repetition:
     """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
 
-    mu, propensity, mu_without_judge, judge_propensity: As in :class:`dmlrank.fit.stages.Learnt`.
-    inputs: What estimates are made from by one step.
+    mu_without_judge, propensity, judge_propensity: As in :class:`dmlrank.fit.stages.Learnt`.
+    inputs: What estimates are made from by one step, mu among it.
     one_step_result, before_change: The one-step estimates of the scores, the win shares and the position effect, with
         the second-order step u where it is added to the scores, and before.
     mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
@@ -149,7 +149,6 @@ class Repetition:
     style_influence: Influence of the scores at equal style, the averaged scores and the slopes.
     """
 
-    mu: MuSource
     mu_without_judge: MuSource
     propensity: Propensity
     judge_propensity: FloatArray | None

@@ -44,7 +44,7 @@ def _all_shown(state: FitState, repetition: Repetition) -> VotingStage:
         is_shared = len(pairs.values) == 1
     else:
         # Propensities are then learnt from the features of the fit, on the same folds.
-        is_shared = isinstance(repetition.mu, CrossFittedMu) and state.options.propensity_formula is None
+        is_shared = isinstance(repetition.inputs.mu, CrossFittedMu) and state.options.propensity_formula is None
     cell_rate, blocks = np.minimum(repetition.propensity.cells, 1.0), state.units.blocks
     return VotingStage(pairs, cell_rate, None, blocks.context, blocks.weight, state.units.annotator, is_shared)
 
@@ -58,7 +58,7 @@ def _from_battles(state: FitState, repetition: Repetition, number: int, battles:
     shown = replace(data, cells=cells), options.for_other_cells, Draw.PROPENSITY
     propensity = propensities_of_cells(state.source, folds, state.setup.graph, seed, *shown)
     block_context, block_weight, annotator, block = _blocks(state, battles)
-    rate, mu = rates.at(cells.context, cells.first, cells.second)[cell], repetition.mu.at(cells)[cell]
+    rate, mu = rates.at(cells.context, cells.first, cells.second)[cell], repetition.inputs.mu.at(cells)[cell]
     residual = (battles.voted - rate) * battles.share / propensity.cells[cell]
     of_votes = np.zeros_like(mu)
     shown_rows = CorrectionRows(battles.context, block, battles.first, battles.second, mu, rate, of_votes, residual)

@@ -125,7 +125,7 @@ def design(
         Weights of contexts in the target population.
     prompts : {"random", "fixed"}
         Whether the scores are about the population that the prompts are a sample of ("random"), or about these prompts
-        alone ("fixed"), which means of scores have no errors for.
+        alone ("fixed"; not for a table of scores).
     floor : float
         Smallest probability of a category for functionals with a logit or a division. Smaller values of ``mu`` are
         clipped at the floor.

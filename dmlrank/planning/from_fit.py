@@ -306,7 +306,7 @@ def _above(estimates: Estimates, top: int | None, from_scratch: bool) -> NDArray
 
 def _own_prompts(steps: FitState) -> Prompts:
     """Return the prompts of the fit, with out-of-fold probabilities."""
-    data, sources = steps.data, [repetition.mu for repetition in steps.repetitions]
+    data, sources = steps.data, [repetition.inputs.mu for repetition in steps.repetitions]
     # Each repetition has a source of probabilities, which yields the contexts in parts. A part holds different tables
     # of probabilities, and ``part.place`` is the number of each context's table within the part. ``groups`` numbers
     # the tables of all parts. Contexts with equal numbers in every repetition have equal probabilities.
@@ -358,7 +358,7 @@ def _new_prompts(steps: FitState, newdata: object) -> Prompts:
     if len(set(values)) < len(values):
         raise DataError(f"newdata has several rows with the same {listed(id_columns)}; drop the repeated rows")
     first_context, row = distinct_rows(x, np.arange(len(x)))
-    sources = [repetition.mu for repetition in steps.repetitions]
+    sources = [repetition.inputs.mu for repetition in steps.repetitions]
     shape = (len(first_context), data.n_items, data.n_items, data.n_categories)
     tables = Computed(shape, partial(_at_features, sources, x[first_context]))
     return tables, row, rows_of_samples(values, id_columns or ("row",))

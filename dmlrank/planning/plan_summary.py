@@ -21,7 +21,6 @@ from ..report.phrases import counted
 from ..tables.summary_table import Summary, decimals, fewest_decimals, fixed_text
 from .criteria import Targets
 from .problem import VoteProblem, map_blocks
-from .score_plan import ScoreProblem
 from .solution import Solution, cheapest, covariance_of, critical_value, precision_of, solve
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def _rounds_note(solution: Solution) -> str:
     """
     problem, goal, (rows, labels) = solution.problem, solution.goal, solution.goal.targets
     # A round of its own is on as many prompts as the fit.
-    w = 0.5 if isinstance(problem, ScoreProblem) and problem.is_own_round else goal.share
+    w = 0.5 if problem.is_own_round else goal.share
     if w is None or goal.fit is None:
         return ""
     earlier = goal.fit.matrix * problem.n_contexts
@@ -326,7 +325,7 @@ def _statements(solution: Solution, alpha: float) -> Iterator[str]:
         )
     if isinstance(problem, VoteProblem) and not problem.ordered:
         yield "The display order of a pair is drawn at random; fit the labels with position_bias=False."
-    if isinstance(problem, ScoreProblem) and problem.is_own_round:
+    if problem.is_own_round:
         yield (
             "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier "
             "(and features) of one in the place of each, at random, also in rows without a model, and fit with "
@@ -339,7 +338,7 @@ def _statements(solution: Solution, alpha: float) -> Iterator[str]:
 def thin_models(solution: Solution) -> tuple[str, ...]:
     """Return the models that a round of its own runs on too few prompts for a fit; none where it is for one of them."""
     problem, goal = solution.problem, solution.goal
-    if not isinstance(problem, ScoreProblem) or not problem.is_own_round or goal.of_all_scores:
+    if not problem.is_own_round or goal.of_all_scores:
         return ()
     is_thin = problem.expected_by_model(solution.propensities) < FEWEST_PROMPTS
     if (is_thin & (goal.targets[0] != 0).any(axis=0)).any():

@@ -147,6 +147,11 @@ class Problem(ABC):
     of_scores: ClassVar[bool] = False
 
     @property
+    def is_own_round(self) -> bool:
+        """Whether a later fit has the runs of this plan alone, as it may where scores are planned."""
+        return False
+
+    @property
     def what(self) -> str:
         """What is bought."""
         return "labels"

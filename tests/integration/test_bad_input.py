@@ -378,3 +378,9 @@ def test_a_text_among_numbers_makes_no_categories_of_them():
         dr.dml_rank(PLAIN, frame, rng=0)
     with quiet():
         assert dr.dml_rank(LEAD.format("C(length)"), frame, rng=0).params.notna().all()
+
+
+def test_data_that_are_no_frame_say_what_makes_one():
+    for data in (battles().to_dict("list"), battles().to_dict("records")):
+        with pytest.raises(FrameTypeError, match=r"; pandas\.DataFrame\(data\) makes one$"):
+            dr.dml_rank(PLAIN, data)

@@ -137,7 +137,7 @@ def test_given_probabilities_stay_and_the_verdicts_still_help(battles):
     mu[:, range(k), range(k)] = 0
     result = fit(battles, mu=mu, propensity="marginal", functional="borda", edge_weights="counts")
     alone = result.update(judge=None)
-    assert result.steps.first.mu is alone.steps.first.mu
+    assert result.steps.first.inputs.mu is alone.steps.first.inputs.mu
     assert (result.bse / alone.bse).mean() < 0.9
 
 

@@ -37,7 +37,7 @@ def fitted(battles, rank):
 
 def one_step_mean(result, weight=None):
     """Mean of mu + S / pi (Y - mu) over the prompts, (K, K, C), label by label."""
-    data, mu, pi = result.steps.data, result.steps.first.mu.mu, result.steps.first.propensity.cells
+    data, mu, pi = result.steps.data, result.steps.first.inputs.mu.mu, result.steps.first.propensity.cells
     weight = np.ones(len(mu)) if weight is None else weight
     weight = weight / weight.sum()
     mean = np.tensordot(weight / weight.sum(), mu, 1)
@@ -52,7 +52,7 @@ def one_step_mean(result, weight=None):
 
 def second_order_bias(result, mean):
     """Half the trace of the Hessian of F times the variance of the means, pair by pair, (d,)."""
-    data, mu, pi = result.steps.data, result.steps.first.mu.mu, result.steps.first.propensity.cells
+    data, mu, pi = result.steps.data, result.steps.first.inputs.mu.mu, result.steps.first.propensity.cells
     functional, step = result.steps.setup.functional, 1e-4
     moment = np.zeros((*mean.shape, mean.shape[-1]))
     for m, i in enumerate(data.cells.context):
@@ -77,9 +77,9 @@ def test_estimate_and_error_are_written_out(fitted, functional):
     np.testing.assert_allclose(result.params, bound.value(mean[None])[0] - second_order_bias(result, mean), rtol=1e-3)
     np.testing.assert_allclose(result.steps.first.mean.floored.table, mean, atol=1e-12)
     np.testing.assert_allclose(
-        result.estimates.plugin, bound.value(result.steps.first.mu.mu.mean(axis=0)[None])[0], rtol=1e-9
+        result.estimates.plugin, bound.value(result.steps.first.inputs.mu.mu.mean(axis=0)[None])[0], rtol=1e-9
     )
-    data, mu, pi = result.steps.data, result.steps.first.mu.mu, result.steps.first.propensity.cells
+    data, mu, pi = result.steps.data, result.steps.first.inputs.mu.mu, result.steps.first.propensity.cells
     change = mu - mean
     for m, i in enumerate(data.cells.context):
         j, k = data.cells.first[m], data.cells.second[m]

@@ -118,7 +118,7 @@ def test_a_label_is_held_out_by_taking_its_votes_away():
 def test_votes_of_a_cluster_are_held_out_together():
     frame = sparse_crowd(seed=1, n_prompts=40, big=False).assign(topic=lambda d: d["q"] // 4)
     result = rank(frame, cov_type="cluster", cov_kwds={"groups": "topic"})
-    constant, cells = mu_by_fold(result.steps.first.mu), result.steps.data.cells
+    constant, cells = mu_by_fold(result.steps.first.inputs.mu), result.steps.data.cells
     topic, votes, pilot = cells.context // 4, cells.y * cells.n_votes[:, None], constant.models[0]
     for i in range(0, len(cells), 11):
         same = (topic == topic[i]) & (cells.first == cells.first[i]) & (cells.second == cells.second[i])

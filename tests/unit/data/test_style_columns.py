@@ -113,6 +113,9 @@ def test_errors_say_what_was_found_and_what_to_do():
         with pytest.raises(error, match=words):
             dr.data.style_columns(table.drop(columns="headers"), answers=answers)
     lacking, empty = {"conv_metadata": [{"sum_assistant_a_tokens": 3}]}, {"answer_a": [None], "answer_b": ["x"]}
-    for columns, words in ((lacking, "'header_count_a' of a cell"), (empty, "all cells")):
+    for columns, words in (
+        (lacking, "a cell of column 'conv_metadata' lacks 'header_count_a'; it has 'sum_assistant_a_tokens'"),
+        (empty, "all cells"),
+    ):
         with pytest.raises(dr.exceptions.DataError, match=words):
             dr.data.style_columns(pd.DataFrame(columns))

@@ -67,7 +67,7 @@ def brute_force(result, unit=None, parts=(([1.0, 0.0], [1.0, -1.0], -1),)):
     A part of the categories has its worths, how the categories change with it, and -1 if exchanging models negates it.
     """
     steps = result.steps
-    data, mu, floor, n_items = steps.data, steps.first.mu, steps.first.inputs.floor, steps.data.n_items
+    data, mu, floor, n_items = steps.data, steps.first.inputs.mu, steps.first.inputs.floor, steps.data.n_items
     functional, contexts = steps.setup.functional, np.argsort(data.seed_order)[:400]
     tables = [clip_and_renormalise(model.predict(data.x[contexts]), floor) for model in mu.models]
     cells, fold = data.cells, mu.folds.fold
@@ -210,7 +210,7 @@ def test_folds_count_by_their_weight_and_labels_by_what_they_show():
     change = fit(crowded, formula, position_bias=False, floor=0.0, n_folds=2).steps.first.second_order.change
     np.testing.assert_allclose(change, second_order.change, atol=0.1 * np.abs(change).max())
     # Heavy prompts are in one fold, in which mu is wrong by less.
-    is_heavy = first.steps.first.mu.folds.fold == 0
+    is_heavy = first.steps.first.inputs.mu.folds.fold == 0
     frame, of_prompts = expected_battles(3000, np.where(is_heavy, 0.05, 0.15))
     frame["w"] = np.where(is_heavy, 4.0, 1.0)[frame["prompt"]]
     result = fit(frame, SOFT, position_bias=False, floor=0.0, n_folds=2, weights="w")
@@ -266,7 +266,7 @@ def test_labels_that_are_nearly_all_of_one_unit_show_nothing():
     user = np.where(np.arange(3000) < 1850, 0, np.arange(3000))
     frame = battles(3000).assign(user=user)
     result = fit(frame, n_folds=20, cov_type="cluster", cov_kwds={"groups": "user"})
-    correction, in_fold = result.steps.first.second_order.correction, result.steps.first.mu.folds.fold
+    correction, in_fold = result.steps.first.second_order.correction, result.steps.first.inputs.mu.folds.fold
     spread = [np.ptp(correction[in_fold == fold], axis=0).max() for fold in range(20)]
     # What is spread over all labels alike is theirs, too.
     assert [fold for fold in range(20) if spread[fold] < 1e-12] == [in_fold[0]]

@@ -164,7 +164,7 @@ def test_a_fit_plans_for_its_own_prompts_with_its_own_probabilities(fitted):
     plan = fit.design(300, one_pair=True, from_scratch=True)
     steps = fit.steps
     mu = np.empty((400, 3, 3, 3))
-    for contexts, table in chunks_of(steps.first.mu, 50):
+    for contexts, table in chunks_of(steps.first.inputs.mu, 50):
         mu[contexts] = table
     floor = steps.first.inputs.floor
     expected = dr.design(mu, "bt", budget=300, one_pair=True, models=fit.models, floor=floor)
@@ -180,7 +180,7 @@ def test_a_fit_plans_for_new_prompts(fitted):
         x0=np.linspace(0, 1, 50), x1=np.linspace(1, 0, 50)
     )
     plan = fit.design(80, newdata=new, contrasts=("model_0", "model_1"), from_scratch=True)
-    mu = fit.steps.first.mu.average(new[["x0", "x1"]].to_numpy())
+    mu = fit.steps.first.inputs.mu.average(new[["x0", "x1"]].to_numpy())
     floor = fit.steps.first.inputs.floor
     expected = dr.design(mu, "bt", budget=80, contrasts=("model_0", "model_1"), floor=floor)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)

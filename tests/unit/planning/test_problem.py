@@ -39,7 +39,7 @@ def apart(fitted):
     """Probabilities of every prompt, (n, K, K, C)."""
     _, fit = fitted
     mu = np.empty((300, 3, 3, 3))
-    for contexts, table in chunks_of(fit.steps.first.mu, 50):
+    for contexts, table in chunks_of(fit.steps.first.inputs.mu, 50):
         mu[contexts] = table
     return mu
 

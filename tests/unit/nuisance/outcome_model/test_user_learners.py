@@ -90,7 +90,7 @@ def test_every_fold_has_the_model_that_one_would_fit_by_hand(battles, rank):
     learner = LogisticRegression(C=0.3, max_iter=500)
     result = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=3)
     data, folds = result.steps.data, result.steps.first.folds
-    for held_out, model in enumerate(result.steps.first.mu.models):
+    for held_out, model in enumerate(result.steps.first.inputs.mu.models):
         votes = [
             (cell, category, count)
             for cell in range(len(data.cells))
@@ -123,7 +123,7 @@ def test_tune_changes_the_propensities_only(battles, rank, ignore_warnings):
     result = rank(battles, FORMULA, learner=learner, tune=small, n_folds=2)
     other = result.update(tune={"n_estimators": 4, "num_leaves": 3})
     assert learner.n_fits == 2
-    assert other.steps.first.mu is result.steps.first.mu
+    assert other.steps.first.inputs.mu is result.steps.first.inputs.mu
     assert np.abs(other.steps.first.propensity.cells - result.steps.first.propensity.cells).max() > 0
 
 
